@@ -37,7 +37,9 @@ struct RemainingBudget {
     storable: AtomicU64,
     /// Bytes that further answers may take.
     answer: AtomicUsize,
+    /// Bytes of the answer under construction.
     answer_so_far: AtomicUsize,
+    /// Bytes that may be searched, and rows over which walks may go.
     searches: Allowance,
 }
 
@@ -96,14 +98,15 @@ impl Budget {
     }
 
     /// Charges bytes that are about to be stored. Once a charge was refused or nothing is left,
-    /// every further charge is refused, even one of 0 bytes, with which a caller asks before it
+    /// every further charge is refused, even one of 0 bytes, with which a method asks before it
     /// builds a message.
     ///
     /// # Errors
     /// `RateLimit` if the request would store more than it may.
     pub(super) fn charge_stored(&self, bytes: u64) -> Result<(), SetError> {
         let before = self.0.storable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
+            // A refused charge takes all that is left, so that the next one is refused, too.
+            Some(left.saturating_sub(bytes))
         });
         let left = before.unwrap_or_else(|left| left);
         if left > 0 && bytes <= left {
@@ -115,7 +118,7 @@ impl Budget {
         )))
     }
 
-    /// Checks that the answer under construction may grow by `bytes`.
+    /// Checks that the answer under construction may grow by `bytes`. Counts nothing.
     ///
     /// # Errors
     /// `RequestTooLarge` if it may not.
@@ -136,7 +139,8 @@ impl Budget {
         self.add_bytes_to_answer(weight(object))
     }
 
-    /// Counts an object before it is made.
+    /// Does what `add_to_answer` does for an object of which only the weight is known, such as one
+    /// that is not made yet.
     ///
     /// # Errors
     /// `RequestTooLarge` if the answer may not grow so much.
@@ -146,6 +150,7 @@ impl Budget {
         Ok(())
     }
 
+    /// Begins a new answer, which has no bytes so far.
     pub(super) fn begin_answer(&self) {
         self.0.answer_so_far.store(0, Ordering::Relaxed);
     }

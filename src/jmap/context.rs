@@ -1,5 +1,8 @@
 //! What a method works with: the caller, the accounts that the caller may use, and the services of
 //! the site.
+//!
+//! A standard method finds its account by `accessible_account`, through `Call::account` or
+//! `Call::managed_account`. A vendor method finds it by `account_of`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +23,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 use crate::{filter, vacation};
 
-/// Who makes a request. `user` and `account` are not both set; with neither, the caller has no
+/// Who makes a request. At most one of `user` and `account` is set. Without both, the caller has no
 /// account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
@@ -28,14 +31,15 @@ pub struct Caller {
     pub user: Option<String>,
     /// The account that logged in with a password or a token.
     pub account: Option<AccountId>,
-    /// The name of the password or token that was used (`account::Login`). Push subscriptions
-    /// belong to it (RFC 8620 §7.2).
+    /// The name of the password or token that was used (`account::Login`); `None` without a login.
+    /// Push subscriptions belong to it (RFC 8620 §7.2).
     pub credential: Option<String>,
     /// Whether the caller may manage the whole site.
     pub admin: bool,
 }
 
 /// Delivers a message (sender, recipients, bytes) as LMTP would, with one reply for each recipient.
+/// The sender `None` is the null path `<>`.
 pub type DeliverFn =
     dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
 
@@ -53,6 +57,7 @@ pub struct Context {
     pub jobs: Jobs,
     /// When push subscriptions were created lately.
     pub subscription_times: SubscriptionTimes,
+    /// `None` while the relay can be reached.
     pub relay: LiveValue<Option<RelayTrouble>>,
     pub uploads: Arc<UploadSettings>,
     pub upload_rates: UploadRates,
@@ -80,13 +85,14 @@ impl Context {
         }
     }
 
-    /// Finds the account that `accountId` names by its id, or `account` by its id, its name or an
-    /// address. If both are missing, finds the caller's own. The caller must be the owner of the
-    /// account or an administrator.
+    /// Finds the account that the arguments of a vendor method name: `accountId` has its id,
+    /// `account` its id, its name or an address. If both are missing, finds the caller's own. The
+    /// caller must be the owner of the account or an administrator.
     ///
     /// # Errors
     /// `InvalidArguments` for both arguments, or for neither if the caller does not have exactly
-    /// one account; those of `managed_account`.
+    /// one account; `AccountNotFound` if `accountId` does not have the form of an id; those of
+    /// `managed_account`.
     pub(super) fn account_of(
         &self,
         reference: &AccountRef,
@@ -113,11 +119,11 @@ impl Context {
         self.store.request_listings(account, requests(self.store.clock().now()));
     }
 
-    /// Finds an account that the caller may manage, or in which a mailbox is shared with the
-    /// caller.
+    /// Finds an account that the caller may manage (as in `managed_account`), or in which a mailbox
+    /// is shared with the caller.
     ///
     /// # Errors
-    /// `AccountNotFound`, and those of reading.
+    /// `AccountNotFound` for any other account, and those of reading.
     pub fn accessible_account(&self, id: AccountId) -> Result<Account, MethodError> {
         match self.managed_account(&id.to_string()) {
             Ok((id, row)) => return Ok(Account { id, row, guest: None }),
@@ -135,8 +141,8 @@ impl Context {
         Err(MethodError::AccountNotFound)
     }
 
-    /// Returns the caller's own accounts, by id: the one that logged in, or those that are mapped
-    /// to the Unix user.
+    /// Returns the caller's own accounts, in the order of their ids: the one that logged in, or
+    /// those that are mapped to the Unix user.
     ///
     /// # Errors
     /// Those of reading.
@@ -181,6 +187,7 @@ impl Context {
         Ok(all)
     }
 
+    /// Returns the account that logged in, or the only one that is mapped to the Unix user.
     fn only_account(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
             return self.managed_account(&account.to_string());
@@ -231,12 +238,12 @@ impl Context {
 pub struct Account {
     pub id: AccountId,
     pub row: AccountRow,
-    /// The caller's own account with which mailboxes of this account are shared. `None` for the
-    /// owner and for an administrator.
+    /// The caller's own account with which mailboxes of this account are shared; if there are
+    /// several, the one with the lowest id. `None` for the owner and for an administrator.
     pub guest: Option<AccountId>,
 }
 
-/// By creation id.
+/// Objects with the creation ids under which a request names them, in the order of these.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
 /// Drops repeated texts. The others keep their order.

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// For all calls of one request.
+/// The creation ids of one request. All its calls share them.
 #[derive(Debug, Default)]
 pub(super) struct CreationIds(RefCell<BTreeMap<String, String>>);
 
 impl CreationIds {
-    /// Starts with the ids that the client passed on from earlier requests.
+    /// Starts with the ids that the client passed on from earlier requests (`createdIds`). Leaves
+    /// out those that are no texts.
     pub(super) fn new(given: Option<&Map<String, Value>>) -> Self {
         let given = given.into_iter().flatten();
         let ids = given.filter_map(|(name, id)| Some((name.clone(), id.as_str()?.to_owned())));
@@ -23,8 +24,8 @@ impl CreationIds {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }
 
-    /// Returns the id that `#name` stands for, or `None` if the name is unknown. Other ids stay as
-    /// they are.
+    /// Returns the id that `#name` stands for, or `None` if the name is unknown. Returns an id
+    /// without `#` as it is.
     pub(super) fn resolve(&self, id: &str) -> Option<String> {
         match id.strip_prefix('#') {
             Some(name) => self.0.borrow().get(name).cloned(),

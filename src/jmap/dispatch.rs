@@ -28,6 +28,7 @@ pub fn run(context: &Context, request: Request) -> Result<Response, MethodError>
     run_within(context, budget, request)
 }
 
+/// Does what `run` does, with the given budget.
 pub(super) fn run_within(
     context: &Context,
     budget: Budget,

@@ -16,7 +16,7 @@ pub(super) enum SetFailure<E = MethodError> {
 }
 
 impl<E> SetFailure<E> {
-    /// Returns the error of the object, or as `Err` that of the call.
+    /// Returns the error of the object as `Ok`, or that of the call as `Err`.
     pub(super) fn object(self) -> Result<SetError, E> {
         match self {
             Self::Object(error) => Ok(error),
@@ -28,7 +28,8 @@ impl<E> SetFailure<E> {
 pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
 
 /// Runs a commit that changes one object, and waits until it is durable. `change` may be run more
-/// than once. It must refuse before it writes: a refusal does not undo what it wrote.
+/// than once. It must refuse the object (`SetFailure::Object`) before it writes, because what it
+/// wrote before is committed then. After `SetFailure::Call` nothing is written.
 pub(super) fn commit_object<T>(
     store: &Store,
     account: AccountId,

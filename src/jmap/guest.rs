@@ -41,7 +41,8 @@ pub(super) fn newest_visible_state(
 }
 
 /// Returns all changes of emails since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated.
+/// cannot be calculated. They cannot from an intermediate state, whose `base` is not its `mark`: a
+/// guest gets none for emails and threads.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -57,7 +58,8 @@ pub(super) fn email_changes(
 }
 
 /// Returns all changes of threads since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated.
+/// cannot be calculated, as in `email_changes`. A thread is reported if one of its emails became
+/// visible to the guest or is no longer visible.
 pub(super) fn thread_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -70,7 +72,7 @@ pub(super) fn thread_changes(
     let mut changes = no_changes(snapshot, account, from)?;
     let appeared_or_left = changed.values().filter(|email| email.was_visible != email.is_visible);
     let threads: BTreeSet<ThreadId> = appeared_or_left.map(|email| email.thread).collect();
-    // An email that was visible and is purged is no longer in the rows of its thread.
+    // Also of purged emails, which are no longer in the rows of their threads.
     let had_visible: BTreeSet<ThreadId> =
         changed.values().filter(|email| email.was_visible).map(|email| email.thread).collect();
     for thread in threads {
@@ -93,7 +95,9 @@ pub(super) fn thread_changes(
 }
 
 /// Returns up to `max_changes` mailboxes whose counts may differ; `None` if they cannot be
-/// calculated. The caller has checked that the tree is unchanged, so mailboxes are only updated.
+/// calculated. Mailbox/changes has checked that the tree is unchanged, so mailboxes are only
+/// updated. They come in the order of their changes. If there are more, the answer has an
+/// intermediate state, from which a further /changes goes on.
 ///
 /// A mailbox is reported if a changed email is in it or has left it, or if another email of the
 /// thread of a changed email is in it. Only emails that the guest sees or saw count.
@@ -125,6 +129,7 @@ pub(super) fn mailbox_changes(
     }
     let mut reported: Vec<(ModSeq, MailboxUid)> =
         touched.into_iter().map(|(uid, at)| (at, uid)).collect();
+    // Those that an earlier answer reported, before the intermediate state `from`, are left out.
     reported.retain(|(at, uid)| from.is_before(*at, uid.0));
     reported.sort_unstable();
     let more = reported.len() > max_changes;
@@ -140,6 +145,8 @@ pub(super) fn mailbox_changes(
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, has_more: more }))
 }
 
+/// Returns an answer without changes, whose state is the newest one of emails. It is that of
+/// threads, too (`newest_change`).
 fn no_changes<Id>(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -168,8 +175,10 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// Returns the scope of the guest, and the changes of emails in it since `since.base`; `None` if
-/// they cannot be calculated.
+/// Returns the scope of the guest, and the changes of emails in it since `since.base`. Returns
+/// `None` if they cannot be calculated: if the history does not go back so far, the state is not
+/// one of this account, a share has changed since, or too many emails would have to be read
+/// (`Scope::changes`). Also for the owner, who has no scope.
 fn scope_and_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,

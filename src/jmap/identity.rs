@@ -131,6 +131,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let own = context.directory.own_addresses(account.id)?;
     let name = identity.name.as_deref().unwrap_or_default();
     let stored = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
+    // Only identities that the service gave have a default name.
     let from_account = stored.iter().filter(|(_, identity)| identity.default_name.is_some());
     let from_account =
         from_account.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
@@ -170,7 +171,11 @@ impl SenderAddresses {
         self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
-    /// Whether the account may still send from the address of an identity.
+    /// Whether the account may still send from the address of an identity; for `*@domain`, whether
+    /// it still has the catch-all of the domain.
+    ///
+    /// # Errors
+    /// As for `may_send_from`.
     pub(super) fn may_use(&self, identity: &SenderIdentity) -> Result<bool, SetError> {
         self.may_have_identity(&identity.email)
     }
@@ -218,6 +223,8 @@ fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityPropert
     })
 }
 
+/// Reads a new identity. The error names all invalid properties, except that a wrong `email` is
+/// reported alone, as `forbiddenFrom`.
 fn read(
     senders: &SenderAddresses,
     properties: &Map<String, Value>,
@@ -371,14 +378,14 @@ mod tests {
         let now = ask("Identity/get", json!({"ids": [w]}));
         assert_eq!((&now["list"][0]["name"], &now["list"][0]["bcc"]), (&json!(""), &Value::Null));
         assert_eq!(ask("Identity/set", json!({"destroy": [w]}))["destroyed"], json!([w]));
-        // An account that has a whole domain may send from every address of it,
+        // An account that has a whole domain may send from every address of it.
         call(&context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
         let made = ask(
             "Identity/set",
             json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}),
         );
         assert_eq!(made["created"].as_object().unwrap().len(), 2, "{made}");
-        // except from those that the directory gives to another account.
+        // Addresses that the directory gives to another account are excepted.
         let bob =
             call(&context, "Account/get", &json!({"account": "bob@example.org"})).1["id"].clone();
         call(&context, "Account/alias", &json!({"account": bob, "address": "boss@example.com"}));

@@ -25,7 +25,9 @@ struct Inner {
 
 #[derive(Debug)]
 struct JobSlot {
+    /// The number of the last job; 0 before the first.
     id: u64,
+    /// The kind of the job, such as `check`.
     what: &'static str,
     progress: JobStage,
     /// `None` while the job is running, and before the first job.
@@ -38,6 +40,7 @@ impl Default for JobSlot {
     }
 }
 
+/// Records how far a job is, and tells the job when it is to stop.
 #[derive(Debug, Clone)]
 pub struct JobProgress(Arc<Inner>);
 
@@ -73,7 +76,8 @@ impl Jobs {
     /// Starts a job on a thread of its own.
     ///
     /// # Errors
-    /// `Conflict` while another job is running, `ServerUnavailable` after [`Self::stop`].
+    /// `Conflict` while another job is running, `ServerUnavailable` after [`Self::stop`],
+    /// `ServerFail` if no thread can be made.
     pub fn start(
         &self,
         what: &'static str,

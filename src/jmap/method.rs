@@ -1,4 +1,5 @@
-//! The trait that a JMAP method implements, its call, and its entry in the registry.
+//! The trait that a standard JMAP method implements, its call, and its entry in the registry. (The
+//! vendor methods have a trait of their own, `admin::AdminMethod`.)
 
 use std::cell::RefCell;
 
@@ -22,6 +23,7 @@ pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     /// The creation ids of the request so far.
     pub(super) created: &'a CreationIds,
+    /// The capabilities that the request uses.
     pub(super) using: &'a [String],
     /// Whether a later call of the request refers to the response to this one, which must then be
     /// made of `Value`s, without `ResponseArguments::text`.
@@ -109,10 +111,12 @@ type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<ResponseArgum
 pub(super) struct Handler(RunMethod);
 
 impl Handler {
+    /// Returns the handler of a method that implements [`Method`]. It refuses unknown arguments.
     pub(super) const fn of<M: Method>() -> Self {
         Self(run::<M>)
     }
 
+    /// Returns a handler that reads the arguments itself: that of a vendor method.
     pub(super) const fn new(run: RunMethod) -> Self {
         Self(run)
     }

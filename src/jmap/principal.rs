@@ -1,8 +1,8 @@
 //! Principal (RFC 9670 §2): the users with whom the caller can share mailboxes.
 //!
 //! - Each account is a principal, with the id of the account.
-//! - A user sees the own account, the accounts that have an address in one of the user's domains,
-//!   and those that share a mailbox with the user. An administrator sees all.
+//! - A user sees the user's own account, the accounts that have an address in one of the user's
+//!   domains, and those that share a mailbox with the user. An administrator sees all.
 //! - Principals cannot be changed over JMAP. No history is stored: the state is a digest of all
 //!   visible principals.
 
@@ -114,7 +114,7 @@ impl Method for PrincipalSet {
     }
 }
 
-/// RFC 9670 §2.4.1.
+/// A condition of Principal/query (RFC 9670 §2.4.1).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PrincipalCondition {

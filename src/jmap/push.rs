@@ -96,7 +96,7 @@ impl PushState {
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known_mark).collect() })
     }
 
-    /// Replaces the accounts. An added one starts at 0, so its states are reported next.
+    /// Replaces the accounts. An added one starts at 0, so that `catch_up` reports its states.
     pub fn set_accounts(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
@@ -116,9 +116,9 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// Returns the changes after the marks as a `StateChange`, and moves the marks to the newest
-    /// changes. Changes of types that are not in `types` are skipped for good. `None` if there is
-    /// nothing to report.
+    /// Returns the changes after the marks as a `StateChange`, or `None` if there is nothing to
+    /// report. Moves the marks to the newest changes. With `types`, changes of other types are
+    /// skipped for good.
     ///
     /// # Errors
     /// Those of reading.

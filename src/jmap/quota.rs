@@ -1,6 +1,6 @@
 //! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. For each
 //! of the two limits that is set, there is a quota. The state string has all values, so the changes
-//! since any state can be calculated.
+//! since any state can be calculated, however old it is.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -40,6 +40,7 @@ pub(super) struct Quota {
     id: &'static str,
     resource: &'static str,
     name: &'static str,
+    /// Bytes for the quota `octets`, a number of emails for `emails`; the limit, too.
     used: u64,
     limit: u64,
 }
@@ -54,6 +55,7 @@ impl Quota {
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
+            // Nine tenths of the limit.
             QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })
@@ -87,7 +89,8 @@ impl AccountQuotas {
         })
     }
 
-    /// Returns `None` if the text is malformed. `resource` and `name` of the quotas are left empty.
+    /// Parses a text that `state` returned; `None` if it is malformed. `resource` and `name` of the
+    /// quotas are left empty.
     fn parse_state(state: &str) -> Option<Vec<Quota>> {
         let read = |one: &str| {
             let mut parts = one.split('.');
@@ -143,10 +146,14 @@ struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
     destroyed: Vec<&'static str>,
-    /// Whether no limit of an updated quota changed. True if no quota was updated.
+    /// Whether the updated quotas changed only in `used`. Also true if none was updated.
     only_used: bool,
 }
 
+/// Compares the quotas of a state string with those of now.
+///
+/// # Errors
+/// `CannotCalculateChanges` if the state is malformed.
 fn changes_since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
     let old = AccountQuotas::parse_state(state).ok_or(MethodError::CannotCalculateChanges)?;
     let find = |all: &[Quota], id: &str| all.iter().find(|quota| quota.id == id).copied();
@@ -198,7 +205,7 @@ impl ObjectChanges for Quota {
     }
 }
 
-/// RFC 9425 §4.4.
+/// A condition of Quota/query (RFC 9425 §4.4).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum QuotaCondition {

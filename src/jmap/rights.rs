@@ -35,6 +35,7 @@ pub(super) struct SharedMailboxes {
 }
 
 impl Rights {
+    /// Reads the rights of the caller in all mailboxes of an account.
     pub(super) fn in_account(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
         let mut shared = SharedMailboxes { rights: BTreeMap::new() };
@@ -90,6 +91,10 @@ impl Rights {
         Some(EmailMetadata { mailboxes, ..email })
     }
 
+    /// Checks that the caller has a right in each of the mailboxes.
+    ///
+    /// # Errors
+    /// `Forbidden`. The text names the mailbox only if the caller has any right in it.
     pub(super) fn require<'m>(
         &self,
         mailboxes: impl IntoIterator<Item = &'m MailboxUid>,
@@ -108,6 +113,9 @@ impl Rights {
 
     /// Checks that the caller may change the mailboxes and keywords of an email to these.
     /// `mailboxes` includes those that the caller may not read ([`Self::unreadable_mailboxes`]).
+    ///
+    /// # Errors
+    /// `Forbidden`.
     pub(super) fn require_for_change(
         &self,
         email: &EmailMetadata,
@@ -147,7 +155,8 @@ pub(super) fn same_access_since(
     }
 }
 
-/// RFC 8621 §2.
+/// Returns the object `MailboxRights` of RFC 8621 §2, with every right as true or false. `bits` are
+/// those of [`Right`].
 pub(super) fn rights_object(bits: u16) -> Map<String, Value> {
     Right::all().map(|right| (right.name().to_owned(), (bits & right.bit() != 0).into())).collect()
 }

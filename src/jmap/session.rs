@@ -53,12 +53,13 @@ pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     })
 }
 
+/// Returns the state of the caller's session, without making the session.
 pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodError> {
     Ok(state_of(context, &context.accessible_accounts()?))
 }
 
 /// Returns a number that changes with any other member of the session, except the unread totals of
-/// inboxes. It is the same after a restart.
+/// inboxes. After a restart of the same version with the same settings, it is the same.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -179,7 +180,7 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
     }
 }
 
-/// RFC 8621 §4.4.2.
+/// The properties by which Email/query sorts (RFC 8621 §4.4.2).
 const SORT_OPTIONS: [&str; 9] = [
     "receivedAt",
     "sentAt",
@@ -244,11 +245,12 @@ fn account_capability(
     Some((name, value))
 }
 
-/// RFC 9661 §1.2.1.
+/// Returns the capability of an account for Sieve scripts (RFC 9661 §1.2.1).
 fn script_capability(settings: &filter::Settings) -> Value {
     let words = |text: String| text.split(' ').map(Value::from).collect::<Value>();
     json!({
-        // Of four bytes each, which RFC 9661 requires for the names of ManageSieve.
+        // In bytes: a character has up to four. RFC 9661 requires at least 512, for the names of
+        // 128 characters that ManageSieve allows.
         "maxSizeScriptName": limits::MAX_SCRIPT_NAME_CHARS * 4,
         "maxSizeScript": settings.max_script_bytes,
         "maxNumberScripts": settings.max_scripts,

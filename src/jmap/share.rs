@@ -1,8 +1,9 @@
 //! `ShareNotification` (RFC 9670 §3): tells users that a mailbox was shared with them, is no longer
 //! shared, or is shared with other rights.
 //!
-//! - A notification is created in the account of each user whose rights changed, except the caller,
-//!   after the change is durable. If the service stops in between, the notification is lost.
+//! - A notification is created in the account of each user whose rights changed, after the change
+//!   is durable. The account that the caller logged in to gets none. If the service stops in
+//!   between, the notification is lost.
 //! - A user has at most one notification for each mailbox: a later change is merged into it. Beyond
 //!   `limits::MAX_SHARE_NOTIFICATIONS` in all, the oldest are deleted.
 
@@ -38,8 +39,8 @@ properties! {
     }
 }
 
-/// Creates the notifications for durable changes of shares in an account, for all users but the
-/// caller. Logs a notification that cannot be stored. Waits for the disk.
+/// Creates the notifications for durable changes of shares in an account, except for the account
+/// that the caller logged in to. Logs a notification that cannot be stored. Waits for the disk.
 pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {
@@ -182,7 +183,8 @@ fn unchangeable() -> SetError {
     SetError::Forbidden("share notifications can only be destroyed".into())
 }
 
-/// RFC 9670 §3.6.1. A date that is null matches all notifications.
+/// A condition of ShareNotification/query (RFC 9670 §3.6.1). A date that is null matches all
+/// notifications.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ShareNotificationCondition {

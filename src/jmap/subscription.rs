@@ -3,7 +3,8 @@
 //! - A subscription belongs to a user, and to the password or token with which it was created: no
 //!   other credential sees it, and it ends when the credential does. It has no account id and no
 //!   state.
-//! - Only a verification code is sent to a URL until the client gives the code back (§8.6).
+//! - Only a verification code is sent to a URL until the client gives the code back (RFC 8620
+//!   §8.6).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +41,7 @@ properties! {
 }
 
 impl PushSubscriptionProperty {
-    /// RFC 8620 §7.2.1: clients never get these.
+    /// Whether clients never get the property (RFC 8620 §7.2.1).
     fn is_secret(self) -> bool {
         matches!(self, Self::Url | Self::Keys)
     }
@@ -50,8 +51,8 @@ impl PushSubscriptionProperty {
     }
 }
 
-/// How long a subscription lives without being renewed (§7.2), unless the client logs in with a
-/// token that expires: then it may live as long as the token.
+/// How long a subscription lives without being renewed (RFC 8620 §7.2). If the client logs in with
+/// a token that expires, this does not apply: the subscription may live as long as the token.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
@@ -59,6 +60,9 @@ const MAX_DEVICE_ID_BYTES: usize = 255;
 const MAX_TYPES: usize = 64;
 
 /// Returns the account to which the caller's subscriptions belong: the first of the caller's own.
+///
+/// # Errors
+/// `Forbidden` if the caller has no account.
 fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.own_accounts()?.into_iter().next();
     let (id, row) =
@@ -196,6 +200,7 @@ fn set(
     }
     let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
+    // The latest time at which a subscription may expire: that of the token, if it has one.
     let expires = credential
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))
@@ -203,6 +208,7 @@ fn set(
     let latest = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(new_code()?)).collect();
     let codes = codes?;
+    // Made before the commit, which may run again: each new subscription counts once.
     let new: Vec<Result<PushSubscription, SetError>> = create
         .iter()
         .zip(codes)
@@ -265,7 +271,7 @@ fn new_code() -> Result<String, Error> {
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// Finds a subscription of this credential that has not expired.
+/// Finds a subscription of this credential that has not expired; `None` if there is none.
 fn find_own(
     txn: &Txn<'_>,
     account: AccountId,
@@ -332,7 +338,7 @@ fn read_new(
 }
 
 /// Updates a subscription. `times` are the present time, and the latest time at which it may
-/// expire. Returns `expires` if it differs from what the client sent.
+/// expire. Returns `expires` if the client sent it and the stored one differs.
 fn update_one(
     txn: &mut Txn<'_>,
     found: Option<(ObjectId, PushSubscription)>,
@@ -360,7 +366,8 @@ fn patched(
     let (mut one, mut problems) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::new_values(patch, &before)? {
         let property = PushSubscriptionProperty::from_name(&name);
-        // A client may send back properties unchanged (RFC 8620 §5.3).
+        // A client may send back properties unchanged (RFC 8620 §5.3). `expires` is read even then:
+        // it must be in the future, and is at most `latest`.
         if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value)
         {
             continue;
@@ -393,8 +400,8 @@ fn patched(
     Ok(one)
 }
 
-/// Reads a URL of printable ASCII that begins with `https://` (§7.2) and has a host and no user
-/// name.
+/// Reads a URL of up to `MAX_URL_BYTES` of printable ASCII that begins with `https://` (RFC 8620
+/// §7.2) and has a host and no user name.
 fn url(value: &Value) -> Result<String, SetError> {
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
     let host = text
@@ -420,6 +427,7 @@ fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
         let bytes = URL_SAFE_NO_PAD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()?;
         (bytes.len() == length).then_some(bytes)
     };
+    // An uncompressed point is the byte 4 and two numbers of 32 bytes.
     match (part("p256dh", 65).filter(|point| point.first() == Some(&4)), part("auth", 16)) {
         (Some(p256dh), Some(auth)) => Ok(Some(PushKeys { p256dh, auth })),
         _ => Err(SetError::property(
@@ -429,7 +437,8 @@ fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     }
 }
 
-/// Reads a date in the future. Null and a date after `latest` are replaced by `latest` (§7.2).
+/// Reads a date in the future. Null and a date after `latest` are replaced by `latest` (RFC 8620
+/// §7.2).
 fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis, SetError> {
     if value.is_null() {
         return Ok(latest);
@@ -440,6 +449,7 @@ fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis
     Ok(at.min(latest))
 }
 
+/// Reads the names of the types whose changes are pushed. Null stands for all types.
 fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     if value.is_null() {
         return Ok(None);

@@ -12,7 +12,8 @@ use crate::wire::jmap::SetError;
 pub(super) const MAX_CREATED_PER_HOUR: usize = 60;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-/// By user, when the subscriptions of the last hour were created. Clones share the times.
+/// For each user, when the subscriptions of the last hour were created, oldest first. Clones share
+/// the times.
 #[derive(Debug, Clone, Default)]
 pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
@@ -20,7 +21,7 @@ impl SubscriptionTimes {
     /// Counts a subscription that a user creates, even if it is not stored afterwards.
     ///
     /// # Errors
-    /// `RateLimit` if the user has created as many as allowed.
+    /// `RateLimit` if the user has created as many as allowed. The refused one is not counted.
     pub(super) fn record(&self, account: AccountId, now: MonotonicMillis) -> Result<(), SetError> {
         let mut all = self.0.lock();
         let is_recent = |at: &MonotonicMillis| now.since(*at) < HOUR;

@@ -27,6 +27,8 @@ mod sharing;
 mod sieve;
 mod vacation;
 
+/// Returns the context of an administrator over a store in memory. It has the accounts
+/// `ann@example.org`, which belongs to the Unix user `ann`, and `bob@example.org`, in this order.
 pub(super) fn context() -> Context {
     context_over(Arc::new(MemoryEngine::new()))
 }
@@ -62,6 +64,8 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
     }
 }
 
+/// Calls a method with all capabilities. Returns the name of the answer, which is `error` if the
+/// call failed, and the arguments of the answer.
 pub(super) fn call(context: &Context, name: &str, arguments: &Value) -> (String, Value) {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -70,6 +74,7 @@ pub(super) fn call(context: &Context, name: &str, arguments: &Value) -> (String,
     (answer[0].as_str().unwrap().to_owned(), answer[1].clone())
 }
 
+/// Returns the type of the error of a call that must fail.
 pub(super) fn error(context: &Context, name: &str, arguments: &Value) -> String {
     let (kind, answer) = call(context, name, arguments);
     assert_eq!(kind, "error", "{answer}");
@@ -226,7 +231,8 @@ fn creation_id_resolves_in_later_calls_and_requests() {
         made["methodResponses"][3][1]["notDestroyed"],
         json!({"#none": {"type": "notFound"}})
     );
-    // `createdIds` of the request resolves too, and is returned with the new ids.
+    // A name in `createdIds` of the request stands for its id, too. The child `b` is destroyed
+    // before its parent.
     let known = json!({"x": a});
     let gone = ask(
         json!([["Mailbox/set", {"accountId": ann, "destroy": ["#x", b, "#x"]}, "0"]]),
@@ -252,6 +258,7 @@ fn result_reference_reads_an_earlier_answer() {
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }
 
+/// Returns the id of Ann's account.
 pub(super) fn account_of(context: &Context) -> String {
     context.directory.find_account("ann@example.org").unwrap().unwrap().0.to_string()
 }
@@ -279,15 +286,12 @@ pub(super) fn letters(context: &Context, count: u32) -> String {
         let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
         let (mut results, ticket) =
             context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
-                let (mailboxes, keywords) =
-                    ([txn.state().inbox].into(), ["work".to_owned()].into());
-                let received_at = UtcMillis(1_795_000_000_000 + i64::from(n) * 1000);
                 txn.create_email(&NewEmail {
                     message: &message,
                     prefix: b"",
-                    mailboxes,
-                    keywords,
-                    received_at,
+                    mailboxes: [txn.state().inbox].into(),
+                    keywords: ["work".to_owned()].into(),
+                    received_at: UtcMillis(1_795_000_000_000 + i64::from(n) * 1000),
                 })
             });
         results.pop().unwrap().1.unwrap();
@@ -383,8 +387,7 @@ pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String
 fn mail_methods_report_the_outcome_of_each_email() {
     let context = context();
     let (ann, ids) = filed(&context, &["one", "two", "three"]);
-    let ask = |name: &str, arguments: Value| {
-        let mut arguments = arguments;
+    let ask = |name: &str, mut arguments: Value| {
         arguments["accountId"] = ann.clone().into();
         call(&context, name, &arguments).1
     };
@@ -414,6 +417,7 @@ fn mail_methods_report_the_outcome_of_each_email() {
     );
     let listed = ask("Mail/destroyed", json!({}));
     assert_eq!(listed["list"].as_array().unwrap().len(), 2);
+    // 60 days (`DESTROYED_EMAIL_RETENTION`) after the time of `context`.
     assert_eq!(listed["list"][0]["restorableUntil"], "2027-01-20T09:00:00Z");
     let back = ask("Mail/restore", json!({"ids": [ids[1], ids[2]]}));
     let new = back["restored"][&ids[1]].as_str().unwrap();
@@ -447,8 +451,7 @@ fn mail_methods_report_the_outcome_of_each_email() {
 fn mailboxes_are_added_changed_and_removed_by_path() {
     let context = context();
     let (ann, _) = filed(&context, &["one"]);
-    let ask = |name: &str, arguments: Value| {
-        let mut arguments = arguments;
+    let ask = |name: &str, mut arguments: Value| {
         arguments["accountId"] = ann.clone().into();
         call(&context, name, &arguments).1
     };
@@ -544,11 +547,7 @@ fn jobs_report_progress_and_run_one_at_a_time() {
         (&json!(1), Some(1)),
         "{done}"
     );
-    assert_eq!(
-        error(&context, "Job/get", &first),
-        "notFound",
-        "only the last job can be asked for"
-    );
+    assert_eq!(error(&context, "Job/get", &first), "notFound", "only the last job is known");
     assert_eq!(
         error(&context, "Store/repair", &json!({"scope": "everything"})),
         "invalidArguments"

@@ -36,8 +36,8 @@ impl ThreadProperty {
     }
 }
 
-/// Returns the number of unread emails, and the newest email of a thread, given its emails, newest
-/// first.
+/// Returns the number of unread emails and the newest email of a thread. `emails` are its emails,
+/// newest first. Without emails, or if the newest one cannot be found, there is no newest email.
 pub(super) fn summary(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -53,6 +53,7 @@ pub(super) fn summary(
     })
 }
 
+/// The object type Thread (RFC 8621 §3), which has no row of its own to stand for it.
 pub(super) struct ThreadObjects;
 
 pub(super) struct ThreadReader<'a> {
@@ -101,6 +102,7 @@ impl GetObjects for ThreadObjects {
         Ok(())
     }
 
+    /// Returns at most one thread more than a /get may return, which is enough to refuse the call.
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
         match reader.rights {
             Rights::Owner => {

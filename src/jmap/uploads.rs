@@ -3,8 +3,8 @@
 //! - The upload URL and Blob/upload refuse some media types, and uploads beyond a size. Blob/copy
 //!   does not.
 //! - Each user but an administrator has a rate: a number of uploads and of bytes in a minute. Since
-//!   the size of an upload is known only when it is complete, the last one may exceed the rate; the
-//!   next one must then wait longer.
+//!   the size of an upload is known only when it is complete, an upload may exceed the rate. The
+//!   user must then wait longer before another one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,9 +59,10 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// Each upload and each byte costs its share of a minute. These are the times, as
-/// `UploadRateState::clock` counts them, when the uploads and the bytes so far are paid for. A user
-/// may be up to a minute ahead.
+/// What a user has used of the rates. With a rate of 6 uploads a minute, an upload uses up ten
+/// seconds; the same goes for bytes. Each field is a time on `UploadRateState::clock`: until then,
+/// the time is used up by the uploads, or by the bytes, so far. An upload is refused if `uploads`
+/// would then be more than a minute ahead of now, or if `bytes` is a minute ahead already.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,
@@ -84,10 +85,11 @@ impl Default for UploadRates {
 }
 
 impl UploadRates {
-    /// Counts an upload against the rate of a user.
+    /// Counts an upload that begins against the rate of a user. Its bytes are counted by
+    /// `add_bytes` afterwards.
     ///
     /// # Errors
-    /// `UploadRateExceeded` if the user must wait first.
+    /// `UploadRateExceeded` if the user must wait first. The upload is not counted then.
     pub fn begin(
         &self,
         user: AccountId,
@@ -96,6 +98,8 @@ impl UploadRates {
         self.begin_at(self.0.clock.elapsed(), user, settings)
     }
 
+    /// Counts the bytes of an upload that `begin` allowed. Never refuses them: if they are too
+    /// many, the next `begin` is refused.
     pub fn add_bytes(&self, user: AccountId, bytes: u64, settings: &UploadSettings) {
         self.add_bytes_at(self.0.clock.elapsed(), user, bytes, settings);
     }
@@ -114,9 +118,9 @@ impl UploadRates {
         let due = usage.uploads.max(now) + MINUTE / settings.per_minute.max(1);
         let latest = now + MINUTE;
         // One millisecond is added so that the wait is never zero.
-        let bytes = (usage.bytes >= latest)
+        let wait_for_bytes = (usage.bytes >= latest)
             .then(|| usage.bytes.saturating_sub(latest) + Duration::from_millis(1));
-        let wait = due.saturating_sub(latest).max(bytes.unwrap_or_default());
+        let wait = due.saturating_sub(latest).max(wait_for_bytes.unwrap_or_default());
         if wait > Duration::ZERO {
             return Err(UploadRateExceeded(wait));
         }

@@ -120,6 +120,9 @@ fn object(
     Ok(object_of(properties, |property| values.remove(property.name()).unwrap_or_default()))
 }
 
+/// Returns the response with a patch applied. `known` are the properties of the method: others are
+/// refused. The error names all invalid properties, except that a period which ends before it
+/// begins is reported only if the properties are valid by themselves.
 fn patched(
     old: &VacationResponse,
     patch: &Value,

@@ -125,6 +125,7 @@ impl AdminMethod for AccountSet {
     ) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&account_ref)?;
         let zone = changes.zone.map(checked_zone).transpose()?;
+        // Null sets a flag to false.
         let flag = |given: Option<Option<bool>>| given.map(Option::unwrap_or_default);
         let edit = |row: &mut AccountRow| {
             set_if_given(&mut row.display_name, changes.display_name.clone());
@@ -146,7 +147,7 @@ fn set_if_given<T>(field: &mut T, given: Option<T>) {
     }
 }
 
-/// Refuses an unknown time zone.
+/// Returns the name of a time zone. Refuses an unknown one.
 fn checked_zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
     match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
         Some(name) => Err(MethodError::InvalidArguments(format!(
@@ -172,6 +173,7 @@ impl AdminMethod for AccountRemove {
 impl AdminMethod for AccountAlias {
     const ADMIN_ONLY: bool = true;
 
+    /// Adds an address to an account, or removes it. `@domain` is the catch-all of the domain.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<AliasArguments>,
@@ -193,7 +195,8 @@ impl AdminMethod for AccountAlias {
     }
 }
 
-/// Refuses a `text` that is not a domain. `key` is the argument that has it.
+/// Returns the text of a domain. Refuses other texts, and address literals such as `[192.0.2.1]`.
+/// `key` is the argument that has the text.
 fn checked_domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     if domain_is_well_formed(text) && !text.starts_with('[') {
         Ok(text)
@@ -251,6 +254,8 @@ fn account_of_secrets(
     context.account_of(account_ref).map(|(id, _)| id)
 }
 
+/// Returns the name of a password or token. Refuses one that is empty, too long, or has control
+/// characters.
 fn secret_name(name: String) -> Result<String, MethodError> {
     if name.is_empty()
         || name.len() > limits::MAX_SECRET_NAME_BYTES
@@ -264,6 +269,8 @@ fn secret_name(name: String) -> Result<String, MethodError> {
 }
 
 impl AdminMethod for AccountPassword {
+    /// Sets the password of a name, or removes it if the argument `password` is null. Without a
+    /// name, the name is `default`.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<PasswordArguments>,
@@ -291,6 +298,7 @@ impl AdminMethod for AccountPassword {
 }
 
 impl AdminMethod for AccountTokenAdd {
+    /// Creates a token, which only this answer contains. Removes tokens that have expired.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<TokenAddArguments>,

@@ -1,5 +1,6 @@
-//! The vendor methods for the decisions of the vacation responder: the log, the report of an
-//! absence, and a test of the decision for a message.
+//! The vendor methods for the decisions of the vacation responder. Decision/list returns the log of
+//! decisions, Vacation/report the mail that arrived during an absence, and Vacation/test the
+//! decision that a message would get.
 
 use super::mail::row_count;
 use super::{AdminMethod, charge_row};
@@ -20,20 +21,26 @@ use crate::wire::jmap::admin::decisions::{
 };
 use crate::wire::jmap::{MethodError, With, from_base64};
 
-/// Which decisions are listed, among others those at `since` or later and before `until`.
+/// A condition on decisions: every field that is set must hold.
 #[derive(Debug, Default)]
 struct DecisionFilter {
+    /// If set, only decisions at this time or later.
     since: Option<UtcMillis>,
+    /// If set, only decisions before this time.
     until: Option<UtcMillis>,
     /// If set, only decisions to reply (true), or only decisions not to reply (false).
     answered: Option<bool>,
-    /// A code as in `is_reason`.
+    /// If set, only decisions against a reply for this reason, a code as in `is_reason`.
     reason: Option<String>,
-    /// A part of the sender's address, in lower case.
+    /// If set, only decisions whose sender's address contains this text, which is in lower case.
     sender: Option<String>,
 }
 
 impl DecisionFilter {
+    /// Reads all arguments but `limit`.
+    ///
+    /// # Errors
+    /// `InvalidArguments` for a time that cannot be parsed and for an unknown reason.
     fn read(args: DecisionListArguments) -> Result<Self, MethodError> {
         let DecisionListArguments { since, until, answered, reason, sender, .. } = args;
         let (since, until) = (parse_date("since", since)?, parse_date("until", until)?);
@@ -45,8 +52,9 @@ impl DecisionFilter {
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
-    /// Does not check `since`: the caller goes from the newest decision to the oldest, and stops at
-    /// that time.
+    /// Whether a decision meets the condition, except for `since`, which is not checked:
+    /// Decision/list goes from the newest decision to the oldest, and stops at the first one before
+    /// `since`.
     fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {
@@ -78,6 +86,9 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 }
 
 impl AdminMethod for VacationReport {
+    /// Returns the report of the period from `since` until `until`. Without `since`, the period
+    /// begins with the current or last absence, as far as its beginning is known. Without both, it
+    /// also ends with that absence, if it has ended. With `since` alone it has no end.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationReportArguments>,
@@ -90,8 +101,8 @@ impl AdminMethod for VacationReport {
         // An end in the future does not end the absence yet.
         let ended = ended.filter(|ended| *ended <= context.store.clock().now());
         let (since, until) = (parse_date("since", args.since)?, parse_date("until", args.until)?);
-        let ended = if since.is_some() { until } else { until.or(ended) };
-        let report = arrivals::report(&snapshot, account, (since.or(began), ended))?;
+        let until = if since.is_some() { until } else { until.or(ended) };
+        let report = arrivals::report(&snapshot, account, (since.or(began), until))?;
         let (text, html) = (report.text(zone.as_deref()), report.html(zone.as_deref()));
         let facts = AbsenceFacts {
             began: date(report.began),
@@ -142,6 +153,7 @@ impl AdminMethod for DecisionList {
         let snapshot = context.store.snapshot();
         let mut list = Vec::new();
         let mut charged = Ok(());
+        // Gets the newest decision first. Returns whether the next older one is wanted.
         let mut add = |decision: Decision| {
             if filter.since.is_some_and(|since| decision.at < since) {
                 return false;
@@ -190,7 +202,8 @@ fn step_facts(FilterStep { script, line, action }: FilterStep) -> FilterStepFact
 
 impl AdminMethod for VacationTest {
     /// Returns the reply that a message would get now, or the reason for none. Assumes that its
-    /// sender is not forged and that it is not filed in Junk.
+    /// sender is not forged, that it is not filed in Junk, and that its recipient is the first
+    /// address of its header that belongs to the account, or else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationTestArguments>,

@@ -43,8 +43,8 @@ impl AdminMethod for MailIndex {
     }
 }
 
-/// Returns whether the path to a mailbox begins at the Inbox, and the other names on the path. A
-/// cycle, which damaged rows may form, is cut off.
+/// Returns whether the path to a mailbox begins at the Inbox, and the other names on the path. For
+/// the Inbox itself there are none. A cycle, which damaged rows may form, is cut off.
 fn path(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
     let (mut names, mut current) = (Vec::new(), Some(mailbox));
     while let Some(mailbox) = current.filter(|_| names.len() <= all.len()) {

@@ -1,6 +1,7 @@
 //! The vendor methods that move, flag, destroy, restore and purge emails.
 //!
-//! The answer has an outcome for each email; that of Mail/purge with `all` only has their number.
+//! Each of these methods answers with an outcome for each email that the client named. Mail/purge
+//! with `all` answers only with the number of emails, and Mail/destroyed lists emails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ use crate::wire::jmap::{MethodError, With};
 
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// By the id that the client sent.
+/// The outcomes of a call, by the ids that the client sent.
 struct Outcomes<T> {
     done: BTreeMap<String, T>,
     refused: BTreeMap<String, ObjectError>,
@@ -47,7 +48,10 @@ fn refusal(error: Error) -> ObjectError {
     MethodError::from(error).into()
 }
 
-/// Returns each text once, with `None` if it is no id.
+/// Returns each text once, with its id, or with `None` if it is no id.
+///
+/// # Errors
+/// `InvalidArguments` if there are no texts, or more than `limits::MAX_LISTED_ROWS` different ones.
 fn parse_ids(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
     let texts: BTreeSet<String> = ids.into_iter().collect();
     if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
@@ -59,7 +63,14 @@ fn parse_ids(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodE
     Ok(texts.into_iter().map(|text| (text.clone(), text.parse().ok())).collect())
 }
 
-/// Changes each email, several in one commit. If a commit fails, its emails are refused.
+/// Changes each email, several in one commit, and waits until the commit is durable. If a commit
+/// fails, all its emails are refused with its error. Emails of other commits are changed.
+///
+/// `change` must return `NotFound`, `Conflict` and `Quota` only before it writes: these refuse one
+/// email, and the commit goes on.
+///
+/// # Errors
+/// Those of `parse_ids`.
 fn change_each<T>(
     context: &Context,
     account: AccountId,
@@ -72,7 +83,6 @@ fn change_each<T>(
             let change_one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
             {
-                // The changes return these errors before they write anything.
                 Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => {
                     Ok(Err(error))
                 }
@@ -148,6 +158,7 @@ impl AdminMethod for MailRestore {
     }
 }
 
+/// Restores a destroyed email. Returns the id of the new email.
 fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, ObjectError> {
     let missing = || refusal(Error::NotFound("destroyed email"));
     let message = {
@@ -167,7 +178,8 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
 }
 
 impl AdminMethod for MailPurge {
-    /// Purges destroyed emails early.
+    /// Purges destroyed emails before their time: the named ones, or with `all` every one that is
+    /// destroyed by now.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailPurgeArguments>,
@@ -202,6 +214,7 @@ impl AdminMethod for MailPurge {
 }
 
 impl AdminMethod for MailMove {
+    /// Moves emails to a mailbox. With `also`, they stay in their other mailboxes, too.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailMoveArguments>,

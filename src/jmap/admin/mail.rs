@@ -45,6 +45,9 @@ impl AdminMethod for MailList {
 }
 
 /// Returns the number of rows for the argument `limit`: 50 if it is missing.
+///
+/// # Errors
+/// `InvalidArguments` if it is more than `limits::MAX_LISTED_ROWS`.
 pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),
@@ -56,6 +59,7 @@ pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     }
 }
 
+/// Reads an argument that has the id of an email. `name` is the argument's, for the error.
 pub(super) fn email_id(name: &str, text: Option<&str>) -> Result<Option<EmailId>, MethodError> {
     let id = text.map(str::parse).transpose();
     id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is expected")))
@@ -82,6 +86,10 @@ pub(super) fn row(
     Ok(EmailRow { email, thread, snippet: None })
 }
 
+/// Reads an email, and returns its facts.
+///
+/// # Errors
+/// `ServerFail` if the email, which a listing has, does not exist; those of reading.
 fn describe(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -98,7 +106,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// Returns the facts of an email or of a tombstone.
+/// Makes the facts of an email or of a tombstone from its rows.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,
@@ -123,7 +131,11 @@ pub(super) fn facts(
     }
 }
 
-/// Charges a message that will be read and returned in base64.
+/// Charges a message of `size` bytes that will be read and returned in base64: the bytes to be
+/// read, and the longer text as a part of the answer.
+///
+/// # Errors
+/// `RequestTooLarge` if the request may not read so much, or its answer not grow so much.
 pub(super) fn charge_message(context: &Context, size: u64) -> Result<(), MethodError> {
     let encoded = size.div_ceil(3).saturating_mul(4);
     context.budget.add_bytes_to_answer(usize::try_from(encoded).unwrap_or(usize::MAX))?;

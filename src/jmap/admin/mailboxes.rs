@@ -18,8 +18,14 @@ use crate::wire::jmap::admin::mailboxes::{
 use crate::wire::jmap::admin::{AccountRef, OfAccount};
 use crate::wire::jmap::{MethodError, With};
 
+/// The most emails that one commit removes from a mailbox that is to be destroyed.
 const EMAILS_PER_COMMIT: usize = 64;
 
+/// Finds a mailbox by its path; if there is none, by its path without regard to case, then by its
+/// role, then by its id.
+///
+/// # Errors
+/// `NotFound`, and those of reading.
 pub(super) fn find(
     context: &Context,
     account: AccountId,
@@ -61,6 +67,7 @@ impl AdminMethod for MailboxList {
     }
 }
 
+/// Returns the path of a mailbox. `all` has all mailboxes of the account.
 pub(super) fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
     // Ends even if damaged rows form a cycle.
@@ -110,8 +117,8 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// Runs `change` in one commit, and notifies the users whose rights changed. `change` returns the
-/// mailbox that it created or changed.
+/// Runs `change` in one commit, which runs it again if it is overtaken. Then notifies the users
+/// whose rights changed. `change` returns the mailbox that it created or changed.
 fn commit_change(
     context: &Context,
     account: AccountId,
@@ -127,7 +134,8 @@ fn commit_change(
     describe(context, &all, uid, &mailbox)
 }
 
-/// Reads the name of a role. `None` if no name is given; `Some(None)` for "".
+/// Reads the name of a role, in any letter case. Returns `None` if no name is given, which leaves
+/// the role of a mailbox as it is, and `Some(None)` for "", which removes it.
 fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
@@ -138,7 +146,7 @@ fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
     Role::from_name(&name.to_lowercase()).map(|role| Some(Some(role))).ok_or_else(unknown)
 }
 
-/// Checks a sort order, which is less than 2^31 (RFC 8621 §2).
+/// Returns a sort order unchanged. Refuses one that is not less than 2^31 (RFC 8621 §2).
 fn sort_order(order: Option<u32>) -> Result<Option<u32>, MethodError> {
     match order {
         Some(order) if order >= 1 << 31 => {
@@ -191,6 +199,7 @@ impl AdminMethod for MailboxChange {
             Some("") => Some(None),
             Some(parent_path) => Some(Some(find(context, account, parent_path)?.0)),
         };
+        // In each of these and in `parent`, `None` keeps the old value.
         let (role, order) = (role(args.role.as_deref())?, sort_order(args.sort_order)?);
         commit_change(context, account, |txn| {
             txn.update_mailbox(uid, |row| {
@@ -215,8 +224,14 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// Reads `shareWith`. The key is the name of an account; the value has the names of its rights,
-/// separated by commas, or is null. Returns 0 for a share that ends.
+/// Reads `shareWith`. A key is the id, the name or an address of an account. A value has the names
+/// of rights, separated by commas, or is null. Returns the rights as bits (`Right::bit`); 0, for
+/// null and for a value without names, ends the share.
+///
+/// # Errors
+/// `InvalidArguments` for an unknown right, and for an account that does not exist, that is
+/// `account` itself, or with which the caller may not share. An account that has a share of the
+/// mailbox already may always be named. Those of reading.
 fn shares(
     context: &Context,
     account: AccountId,
@@ -249,6 +264,7 @@ fn shares(
     Ok(shares)
 }
 
+/// Sets the attributes, such as `color`, by their names. Null removes one.
 fn set_attributes(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
     for (name, value) in attributes {
         match value {
@@ -259,8 +275,9 @@ fn set_attributes(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String
 }
 
 impl AdminMethod for MailboxRemove {
-    /// Destroys a mailbox. With `emails`, its emails are first removed in several commits, and
-    /// those in no other mailbox are destroyed.
+    /// Destroys a mailbox. Refuses the Inbox and a mailbox with mailboxes under it. If `emails` is
+    /// false, refuses a mailbox that has emails. If it is true, the emails are first removed in
+    /// several commits, and those in no other mailbox are destroyed.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailboxRemoveArguments>,
@@ -299,10 +316,13 @@ impl AdminMethod for MailboxRemove {
 }
 
 impl AdminMethod for MailboxEnsure {
-    /// Returns the mailbox at the end of a path, and creates the missing ones. Where no name is
-    /// equal, a mailbox whose name differs only in case is used. If the last mailbox is missing,
-    /// the mailbox with the role is used in its place, and if there is none, the new mailbox gets
-    /// the role. The role of the Inbox is ignored.
+    /// Returns the mailbox at the end of a path, and creates the missing mailboxes of the path.
+    ///
+    /// - `names` is the path from the top, or from the Inbox if `inbox` is true. Without names, the
+    ///   path ends at the Inbox.
+    /// - Where no name is equal, a mailbox whose name differs only in case is used.
+    /// - If the last mailbox is missing, the mailbox with the role is used in its place, wherever
+    ///   it is. If there is none, the new mailbox gets the role. The role `inbox` is ignored.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<
@@ -325,6 +345,7 @@ impl AdminMethod for MailboxEnsure {
     }
 }
 
+/// Does what `MailboxEnsure` says. It must not be called without `inbox` and names.
 fn ensure(
     txn: &mut Txn<'_>,
     inbox: bool,

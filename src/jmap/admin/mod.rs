@@ -53,13 +53,17 @@ use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::text::ResponseArguments;
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
+/// A vendor method. Its trait `VendorMethod` names it and gives the types of arguments and answer.
 trait AdminMethod: VendorMethod {
-    /// Whether only administrators may call the method.
+    /// Whether only administrators may call the method. Others are refused before `call`. A method
+    /// with an account asks in `call` whether the caller may use that account.
     const ADMIN_ONLY: bool = false;
 
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
 
+/// Registers a method whose answer may be refused because it is too large
+/// (`RegisteredMethod::only_reads`).
 const fn reads<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod {
         name: M::NAME,
@@ -70,6 +74,7 @@ const fn reads<M: AdminMethod>() -> RegisteredMethod {
     }
 }
 
+/// Registers a method whose answer must not be refused, because it reports changes.
 const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
@@ -86,6 +91,10 @@ fn run<M: AdminMethod>(
     Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?.into())
 }
 
+/// Counts a row as part of the answer under construction, and returns it.
+///
+/// # Errors
+/// `RequestTooLarge` if the answers of the request would be too large with it.
 fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
     context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)
@@ -157,12 +166,13 @@ mod tests {
     use super::METHODS;
 
     #[test]
-    fn documented_methods_are_all_vendor_methods() {
+    fn documented_methods_are_exactly_the_registered_ones() {
         let rows = include_str!("../../../docs/admin-api.md")
             .lines()
             .filter(|line| line.starts_with("| "));
         let first = rows.filter_map(|line| line.trim_start_matches("| ").split(" | ").next());
-        // A cell such as `Queue/retry *, hold *` names two methods of one type.
+        // A cell such as `Queue/retry *, hold *` names two methods of one type. The `*` says that
+        // callers who are no administrators may use the method, too.
         let mut named = BTreeSet::new();
         for cell in first.filter(|cell| cell.contains('/')) {
             let mut kind = "";

@@ -37,6 +37,7 @@ impl AdminMethod for MailQuery {
             });
         }
         let MailQueryArguments { position, anchor_offset, .. } = args;
+        // Null is no limit of the client's: the server's applies.
         let limit = limit.unwrap_or(Some(DEFAULT_LIMIT));
         let section =
             SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
@@ -63,6 +64,7 @@ impl AdminMethod for MailQuery {
     }
 }
 
+/// Reads filter and sort. With `mailbox`, the emails must also be in that mailbox.
 fn query_spec(
     context: &Context,
     account: AccountId,
@@ -86,6 +88,7 @@ fn query_spec(
     })
 }
 
+/// Returns the row of an email; with `finder`, with a snippet. Charges both.
 fn row(
     context: &Context,
     snapshot: &Snapshot<'_>,

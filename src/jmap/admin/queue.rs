@@ -1,4 +1,5 @@
-//! The vendor methods for queued actions.
+//! The vendor methods that list, show and change queued actions, and that accept a damaged or
+//! restored queue. The texts for people call an action a message.
 
 use super::mail::charge_message;
 use super::{AdminMethod, charge_row};
@@ -19,13 +20,16 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
 use crate::wire::jmap::{MethodError, With, to_base64};
 
+/// The most actions that are read at once, and changed in one commit.
 const ACTIONS_PER_BATCH: usize = 256;
 
+/// A condition on actions: every field that is set must hold.
 struct QueueFilter {
     kind: Option<ActionKind>,
     state: Option<ActionState>,
+    /// If set, at least one recipient has this domain, in the form of `fold_domain`.
     domain: Option<String>,
-    /// The latest time of queueing.
+    /// If set, the action was queued at this time or before.
     until: Option<UtcMillis>,
 }
 
@@ -78,7 +82,7 @@ fn accounts(
 }
 
 /// Passes the actions that match a filter to `each`, in batches that are each read from a new
-/// snapshot. `each` returns whether to go on.
+/// snapshot. `each` returns whether to go on. It never gets an empty batch.
 fn walk(
     context: &Context,
     account: AccountId,
@@ -137,6 +141,7 @@ pub(super) fn hold_reason(context: &Context) -> Result<Option<String>, MethodErr
     Ok(context.store.snapshot().queue_mark()?.and_then(|mark| mark.held))
 }
 
+/// Returns the outage of the relay; `None` if there is none.
 pub(super) fn relay_outage(context: &Context) -> Option<RelayOutage> {
     let (current, clock) = (context.relay.get(), context.store.clock());
     let trouble = current.as_ref().as_ref()?;
@@ -148,6 +153,7 @@ fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
     let due = matches!(action.state, ActionState::Waiting | ActionState::Attempting)
         .then_some(action.due);
     let expires = action.state.is_open().then_some(action.expires);
+    // Of an action that was sent, `due` is the time at which it is removed.
     let kept_until = (action.state == ActionState::Sent).then_some(action.due);
     QueuedAction {
         id: action.id.to_string(),
@@ -263,6 +269,7 @@ impl AdminMethod for QueueRemove {
     }
 }
 
+/// Stores what a function of `by_hand` returned. Its refusal becomes a `Conflict`.
 fn update(
     txn: &mut Txn<'_>,
     read: &Action,
@@ -271,9 +278,12 @@ fn update(
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes the action `id`, or with `all` every action of the selection. Actions of a selection
-/// that cannot be changed are counted as `unchanged`. Actions that were being sent are counted as
-/// `under_way`, too: their messages may have gone out.
+/// Changes the action `id`, or with `all` every action of the selection. Actions that were being
+/// sent are counted as `under_way`, too: their messages may have gone out.
+///
+/// # Errors
+/// Without `all`: `NotFound`, and `Conflict` if the action cannot be changed. With `all`, an action
+/// that cannot be changed is no error, but counted as `unchanged`.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
@@ -337,7 +347,8 @@ impl AdminMethod for QueueAcceptLoss {
 }
 
 /// Accepts a damaged or restored queue as it is, and lets sending go on. If the store was restored,
-/// replies are dropped, because they may have been sent since the backup.
+/// replies are dropped with the actions that depend on them, because they may have been sent since
+/// the backup. `Conflict` if the queue is not held.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
@@ -346,6 +357,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
             "the queue is not held: there is no loss to accept".into(),
         ));
     };
+    // A restore draws a new epoch for the store.
     let restored = queue_epoch != epoch;
     let (mut dropped, mut kept) = (0u64, 0u64);
     let all_actions = QueueFilter { kind: None, state: None, domain: None, until: None };
@@ -368,7 +380,8 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                             dropped += 1;
                         }
                     } else {
-                        // Writes the wake-up again, and removes the text that the action is held.
+                        // Writes the row again that says when the action is due (its wake-up), and
+                        // removes the text that the queue is held.
                         let is_other_error = action.last_error.as_deref() != Some(HELD);
                         let last_error = action.last_error.clone().filter(|_| is_other_error);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;
@@ -392,6 +405,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
     Ok(QueueAcceptLossAnswer { accepted: reason, dropped, kept })
 }
 
+/// Waits until a commit is durable, and returns its result.
 fn durable<T>(done: Result<(T, crate::store::Ticket), Error>) -> Result<T, MethodError> {
     let (value, ticket) = done?;
     ticket.wait_blocking()?;

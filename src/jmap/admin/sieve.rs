@@ -1,4 +1,7 @@
-//! The vendor methods for the Sieve scripts of an account.
+//! The vendor methods that store, list, activate, remove and try the Sieve scripts of an account.
+//! The commands for scripts in files use `check_facts` and `test_answer`.
+//!
+//! A script is named by its name. Names that differ only in how letters are composed are one name.
 
 use super::{AdminMethod, charge_row};
 use crate::filter::{self, ScriptCheck, TrialAccount, TrialRequest, find_script};
@@ -17,7 +20,7 @@ use crate::wire::jmap::admin::sieve::{
 use crate::wire::jmap::admin::{AccountRef, OfAccount};
 use crate::wire::jmap::{MethodError, With, from_base64, to_base64};
 
-/// Makes a change, and waits until it is durable. `name` is that of the script.
+/// Makes a change, and waits until it is durable. `name` is the script's, for texts of errors.
 fn commit<T>(
     context: &Context,
     account: AccountId,
@@ -30,6 +33,7 @@ fn commit<T>(
     Ok(result)
 }
 
+/// Converts an error of the store. `name` is the name of the script that its text is to have.
 fn refusal(context: &Context, name: &str, error: &Error) -> MethodError {
     match error {
         Error::NotFound("script") => missing(name),
@@ -72,7 +76,7 @@ fn error_facts(error: ScriptError) -> ScriptErrorFacts {
     }
 }
 
-/// Returns all that is wrong with a script. `name` is how it is named in the text.
+/// Returns the errors and the warnings of a checked script. `name` is how their text names it.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.
@@ -81,7 +85,8 @@ pub fn check_facts(check: &ScriptCheck<'_>, name: &str) -> serde_json::Result<Ch
 }
 
 impl AdminMethod for SievePut {
-    /// Stores a script. One with errors is not stored; the answer has them.
+    /// Stores a script, and activates it if the arguments say so. The answer has the errors and
+    /// warnings of the script. With errors it is neither stored nor activated.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<SievePutArguments>,
@@ -186,7 +191,12 @@ impl AdminMethod for SieveRemove {
 }
 
 impl AdminMethod for SieveTest {
-    /// Runs a script over a message, as it would run for the account now. Delivers nothing.
+    /// Runs a script over a message as if it were the active script of the account, without the
+    /// scripts of the site. Delivers nothing.
+    ///
+    /// If the arguments have no sender, it is that of the message
+    /// (`AutoReplyFacts::probable_sender`). If they have no recipient, it is the first address of
+    /// the message's header that belongs to the account, or else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<SieveTestArguments>,
@@ -230,7 +240,8 @@ impl AdminMethod for SieveTest {
     }
 }
 
-/// Runs a script. `name` is how it is named in the text of its errors.
+/// Runs a checked script over a message. Returns its errors and warnings, and what it would do,
+/// which is `None` if it has errors. `name` is how the text of the errors names the script.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.

@@ -1,4 +1,8 @@
-//! Sieve/stats: how often each rule of the account's scripts fired.
+//! Sieve/stats: how often each rule of the account's scripts fired for deliveries since the source
+//! of the script was last changed.
+//!
+//! - The answer has all scripts, or the named one, sorted by name.
+//! - A script with errors is in the answer with `is_valid` false and without rules.
 
 use super::{AdminMethod, charge_row};
 use crate::filter::{self, ScriptRule, find_script};
@@ -34,6 +38,8 @@ impl AdminMethod for SieveStats {
     }
 }
 
+/// Joins the rules of a script, which are found in its source, with the stored counts. A count is
+/// stored by the byte of the source at which its rule begins; a rule without one never fired.
 fn statistics(
     snapshot: &Snapshot<'_>,
     settings: &filter::Settings,

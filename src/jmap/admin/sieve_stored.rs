@@ -1,12 +1,15 @@
-//! Sieve/dryRun and Sieve/apply: run a script over stored mail, a step at a time.
+//! Sieve/dryRun and Sieve/apply: run a script over stored mail. Each call does one *step*, which is
+//! a limited number of emails. (The `steps` of an email are something else: what the script did.)
 //!
-//! - A step reads the next emails of a mailbox, newest first, and runs the script over each on one
+//! - A step goes through a mailbox from newest to oldest. It begins with the email that follows
+//!   `after`, or without `after` with the newest. It runs the script over each email, on one
 //!   snapshot. Sieve/dryRun ends there.
-//! - Sieve/apply then changes the emails of the step in one commit. An email that has changed since
-//!   the snapshot is left alone. So a step that is repeated, also after a kill, changes nothing
-//!   twice.
+//! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
+//!   somebody changed since the snapshot.
+//! - A step only moves and copies emails, and adds keywords. When it is repeated, also after a
+//!   kill, the script runs over the mailbox as it is now, and what was done already is no change.
 //! - Only the given script is run, without those of the site. Nothing is sent, no rule is counted,
-//!   and the `duplicate` test remembers nothing.
+//!   the `duplicate` test is false, and nothing is remembered for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,9 +38,9 @@ use crate::wire::jmap::admin::sieve_stored::{
 };
 use crate::wire::jmap::{MethodError, With, from_base64};
 
+/// The most emails of a step.
 const EMAILS_PER_STEP: usize = 64;
-/// A step ends before the email with which its messages would have more bytes, but has at least
-/// one.
+/// The most bytes of the messages of a step. Its first message alone may have more.
 const BYTES_PER_STEP: u64 = 16 << 20;
 
 impl AdminMethod for SieveDryRun {
@@ -61,10 +64,10 @@ impl AdminMethod for SieveApply {
             return Ok(answer);
         }
         let committed = context.store.commit(account, |txn| {
-            let change = |change: &PlannedChange| {
+            let apply = |change: &PlannedChange| {
                 Ok((change.id.to_string(), apply_change(txn, mailbox, change)?))
             };
-            changes.iter().map(change).collect::<Result<BTreeMap<String, bool>, Error>>()
+            changes.iter().map(apply).collect::<Result<BTreeMap<String, bool>, Error>>()
         });
         let (done, ticket) = committed?;
         ticket.wait_blocking()?;
@@ -77,8 +80,11 @@ impl AdminMethod for SieveApply {
 
 /// What one step found.
 struct PlannedStep {
+    /// Has every email of the step, with `is_done` not set.
     answer: StoredFilterAnswer,
+    /// The mailbox that is filtered.
     mailbox: MailboxUid,
+    /// Only the emails that the script changes.
     changes: Vec<PlannedChange>,
 }
 
@@ -90,7 +96,12 @@ struct PlannedChange {
     plan: StoredPlan,
 }
 
-/// Returns the name by which steps name the script, and its source.
+/// Returns the name and the source of the script that the arguments name or contain. A script that
+/// they contain has the name "".
+///
+/// # Errors
+/// `NotFound` if the account has no script of the name. `InvalidArguments` if the arguments do not
+/// have exactly one of name and script, or if the script has errors.
 fn script(
     context: &Context,
     snapshot: &Snapshot<'_>,
@@ -117,6 +128,8 @@ fn script(
     Ok((name, source.into()))
 }
 
+/// Runs the script over the emails of one step. Writes nothing. A `limit` of 0 counts as 1, and one
+/// beyond `EMAILS_PER_STEP` as that.
 fn plan_step(
     context: &Context,
     account: AccountId,
@@ -125,7 +138,7 @@ fn plan_step(
     let snapshot = context.store.snapshot();
     let (name, source) = script(context, &snapshot, account, args)?;
     let mailbox_name = args.mailbox.as_deref().unwrap_or("inbox");
-    let (mailbox, row) = mailboxes::find(context, account, mailbox_name)?;
+    let (mailbox, mailbox_row) = mailboxes::find(context, account, mailbox_name)?;
     let after = email_id("after", args.after.as_deref())?;
     let limit = args.limit.map_or(EMAILS_PER_STEP, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX).clamp(1, EMAILS_PER_STEP)
@@ -143,15 +156,17 @@ fn plan_step(
         cache: ScriptCache::default(),
     };
     let (mut list, mut changes) = (Vec::with_capacity(page.len()), Vec::new());
-    let (mut bytes, mut last, mut is_cut) = (0_u64, None, page.len() >= limit);
+    // After a full page there may be older emails. If there are none, the next step has no emails.
+    let (mut bytes, mut last, mut has_more) = (0_u64, None, page.len() >= limit);
     for (id, _) in page {
         let Some(email) = snapshot.email(account, id)? else {
+            // Listed, but missing: the store is damaged.
             last = Some(id);
             continue;
         };
         bytes = bytes.saturating_add(email.size);
         if last.is_some() && bytes > BYTES_PER_STEP {
-            is_cut = true;
+            has_more = true;
             break;
         }
         context.budget.charge_read(email.size)?;
@@ -160,8 +175,8 @@ fn plan_step(
         changes.extend(change);
         last = Some(id);
     }
-    let after = last.filter(|_| is_cut).map(|id| id.to_string());
-    let answer = StoredFilterAnswer { total: row.counts.total_emails, after, list };
+    let after = last.filter(|_| has_more).map(|id| id.to_string());
+    let answer = StoredFilterAnswer { total: mailbox_row.counts.total_emails, after, list };
     Ok(PlannedStep { answer, mailbox, changes })
 }
 
@@ -172,14 +187,17 @@ struct ScriptRun<'a> {
     account: AccountId,
     /// The mailbox that is filtered.
     mailbox: MailboxUid,
+    /// All mailboxes of the account.
     mailboxes: Vec<(MailboxUid, Mailbox)>,
+    /// The name of the script; "" if the arguments contain the script.
     name: &'a str,
     source: &'a Arc<[u8]>,
     cache: ScriptCache,
 }
 
 impl ScriptRun<'_> {
-    /// Runs the script over an email. Returns what to tell of it, and its change if there is one.
+    /// Runs the script over an email. Returns the row of the answer, and the change of the email.
+    /// There is no change if the script leaves the email as it is, or fails.
     fn plan(
         &self,
         id: EmailId,
@@ -200,9 +218,10 @@ impl ScriptRun<'_> {
             envelope: &envelope.envelope,
             recipient: &envelope.recipient,
             hostname: &self.context.hostname,
-            // What the script would have done when the message came.
+            // Tests of the time have the results that they had when the message was delivered.
             now: email.received_at,
             is_stored: true,
+            // Edited versions are not stored here, so only the bound that every run has remains.
             max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);
@@ -247,8 +266,10 @@ impl ScriptRun<'_> {
         Ok((row, change))
     }
 
+    /// Returns what becomes of an email. An email that a script discards in Trash stays there.
     fn outcome(&self, email: &EmailMetadata, plan: &StoredPlan, has_failed: bool) -> FilterOutcome {
         let is_there = |target: &StoreTarget| match target {
+            // Never in a `StoredPlan`: storing in the Inbox leaves the email in its mailbox.
             StoreTarget::Inbox => true,
             StoreTarget::Mailbox(uid) => email.mailboxes.contains(uid),
             StoreTarget::Create { .. } => false,
@@ -274,8 +295,10 @@ impl ScriptRun<'_> {
         }
     }
 
+    /// Returns the path of a mailbox; its id if it does not exist.
     fn path(&self, target: &StoreTarget) -> String {
         match target {
+            // Never in a `StoredPlan`, as in `outcome`.
             StoreTarget::Inbox => "Inbox".to_owned(),
             StoreTarget::Create { path, .. } => path.clone(),
             StoreTarget::Mailbox(uid) => {
@@ -289,8 +312,13 @@ impl ScriptRun<'_> {
     }
 }
 
-/// Changes an email. Returns false, and changes nothing, if somebody else changed it since the
-/// script ran, or if none of its mailboxes exists or can be created.
+/// Changes an email as the plan says. Returns whether the email was changed.
+///
+/// - It stays unchanged if somebody changed or destroyed it since the script ran.
+/// - It stays unchanged, too, if the plan has targets and none of them exists or can be created.
+/// - If it would be in no mailbox, it goes to Trash, which is created if it is missing. It stays
+///   unchanged if Trash cannot be created.
+/// - It gets no new keyword if it would then have more than `limits::MAX_KEYWORDS`.
 fn apply_change(
     txn: &mut Txn<'_>,
     mailbox: MailboxUid,
@@ -304,6 +332,7 @@ fn apply_change(
     let mut targets = BTreeSet::new();
     for target in &plan.targets {
         targets.extend(match target {
+            // Never in a `StoredPlan`.
             StoreTarget::Inbox => None,
             StoreTarget::Mailbox(uid) => live_mailbox(txn, *uid)?,
             StoreTarget::Create { path, role } => txn.create_mailbox_path(path, *role)?,

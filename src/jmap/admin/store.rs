@@ -1,5 +1,6 @@
 //! The vendor methods that check, repair and back up the store. Each starts a job, whose progress
-//! and result Job/get returns.
+//! and result Job/get returns. The commands that work on a stopped store use only the functions
+//! that make the results.
 
 use std::path::PathBuf;
 
@@ -69,6 +70,7 @@ impl AdminMethod for StoreRepair {
         context.jobs.start("repair", move |progress| {
             let secrets = store.secrets().clone();
             let parse_again = |raw: &[u8]| rows_of_any(raw, &secrets);
+            // Without names, all accounts are repaired.
             let selected = (!accounts.is_empty()).then_some(accounts.as_slice());
             let done =
                 store.repair(scope, selected, &parse_again, &mut |at| progress.report_store(at))?;

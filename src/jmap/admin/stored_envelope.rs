@@ -1,23 +1,31 @@
-//! The envelope with which a stored message came, as far as the store knows it.
+//! The envelope with which a stored message was delivered, as far as it is known.
 //!
-//! What the client of that delivery said besides sender and recipient is not stored: its name and
-//! address, and the parameters of RFC 3461.
+//! Only sender and recipient can be known. The delivery did not store the name and the address of
+//! its client, nor the parameters of RFC 3461.
 
 use crate::message::header::Header;
 use crate::model::{Address, Decision, Envelope, Identity, Recipient};
 use crate::wire::jmap::admin::sieve_stored::EnvelopeOrigin;
 
 pub(super) struct StoredEnvelope {
+    /// Has no sender if the message came with `<>`, and also if the sender is not known. `origin`
+    /// is `Unknown` only in the second case.
     pub(super) envelope: Envelope,
     pub(super) recipient: Recipient,
     pub(super) origin: EnvelopeOrigin,
 }
 
 impl StoredEnvelope {
-    /// Takes sender and recipient from the decision that the delivery recorded. Without one, the
-    /// sender is that of Return-Path, and the recipient the one of Delivered-To or X-Original-To,
-    /// if it is the owner's, or else the primary address. Fields of `prefix`, which the delivery
-    /// wrote, come before those of the message.
+    /// Finds the envelope of an email.
+    ///
+    /// - With the decision that the delivery logged, sender and recipient are those of it.
+    /// - Without one, the sender is the address in Return-Path; there is none if the field is `<>`
+    ///   or empty. The sender is unknown if the field is missing, or has something else.
+    /// - Without a decision, the recipient is the address in Delivered-To if it is the owner's, or
+    ///   else the address in X-Original-To if it is the owner's, or else the primary address.
+    ///
+    /// `prefix` is the trace prefix, which the delivery wrote, and `header` that of the message. A
+    /// field is read in `header` only if it is not in `prefix`.
     pub(super) fn of(
         decision: Option<&Decision>,
         prefix: &[u8],
@@ -35,7 +43,7 @@ impl StoredEnvelope {
         };
         let path = value("Return-Path").map(|path| path.trim_matches(['<', '>']).to_owned());
         let sender = path.as_deref().and_then(|path| Address::parse(path).ok());
-        // `<>` is a sender that is known.
+        // With `<>` it is known that there is no sender.
         let is_known = sender.is_some() || path.as_deref() == Some("");
         let own = ["Delivered-To", "X-Original-To"].into_iter().find_map(|name| {
             let address = Address::parse(value(name)?.trim_matches(['<', '>'])).ok()?;
@@ -60,6 +68,7 @@ mod tests {
         Address::parse(text).unwrap()
     }
 
+    /// Returns the origin and the sender, in one text, and the recipient.
     fn found(decision: Option<&Decision>, prefix: &str, raw: &str) -> (String, String) {
         let identity = Identity {
             primary: address("ann@example.org"),
@@ -77,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn envelope_is_that_of_the_best_record() {
+    fn envelope_is_that_of_the_decision_or_of_the_prefix_or_of_the_message() {
         let prefix = "Return-Path: <bob@example.net>\r\nDelivered-To: ann@example.org\r\n";
         let raw = "Return-Path: <eve@example.net>\r\nDelivered-To: eve@example.net\r\n\
                    X-Original-To: shop+a@example.org\r\nFrom: x@example.net\r\n\r\n";

@@ -14,6 +14,8 @@ use crate::wire::jmap::admin::decisions::{
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for ToldList {
+    /// Returns the senders who were told last: up to `limit`, and never more than
+    /// `limits::MAX_TOLD_SENDERS`.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldListArguments>,
@@ -40,7 +42,8 @@ impl AdminMethod for ToldList {
 }
 
 impl AdminMethod for ToldForget {
-    /// Forgets senders who were told by the response. Those who were told by a script stay told.
+    /// Forgets one sender, or with `all` every sender, who was told by the response. Those who were
+    /// told by a script stay told. `NotFound` if the one sender was not told.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,

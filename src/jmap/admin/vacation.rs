@@ -40,6 +40,7 @@ impl AdminMethod for VacationSet {
     }
 }
 
+/// Finds the account by `Context::account_of`, as all vendor methods do, so the caller is no guest.
 fn managed_account(call: &Call<'_>, account_ref: &AccountRef) -> Result<Account, MethodError> {
     let (id, row) = call.context.account_of(account_ref)?;
     Ok(Account { id, row, guest: None })

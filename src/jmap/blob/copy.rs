@@ -28,9 +28,9 @@ pub(in crate::jmap) struct BlobCopyArgs {
 pub(in crate::jmap) struct BlobCopyAnswer {
     from_account_id: String,
     account_id: String,
-    /// By old id.
+    /// The new ids, by the ids in the account from which the blobs are copied.
     copied: Option<BTreeMap<String, String>>,
-    /// By old id.
+    /// Errors, by the same ids.
     not_copied: Option<JsonObject>,
 }
 
@@ -92,6 +92,8 @@ fn copy(
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() && blob.is_upload() => hash,
         _ => {
+            // Only a message of a site that accepts larger ones can be larger than this bound. It
+            // counts as not found.
             let bytes = context
                 .blob_bytes(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;
@@ -101,8 +103,9 @@ fn copy(
         }
     };
     let user = context.uploader(to);
-    // The bytes of an upload are already stored, so they are not read. If their row changes
-    // meanwhile, the commit is tried again.
+    // The bytes of an upload are already stored, so they are not read, counted or charged. If their
+    // row changes meanwhile, the commit is tried again. After the third time, the blob counts as
+    // not found.
     for _ in 0..3 {
         let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =

@@ -92,8 +92,9 @@ fn upload(
 ) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
     let mut has_created = false;
-    // An upload may refer to another one of the same call, in any order. Each round makes those
-    // that refer to none that is still waiting. If there are no such uploads, it tries all others.
+    // An upload may refer to another one of the same call, in any order. Each round makes the
+    // uploads that refer to no waiting one. If there are none, the references form a circle: the
+    // last round tries all waiting uploads, and those that lack a source are refused.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = waiting
@@ -119,12 +120,14 @@ fn upload(
     Ok(done)
 }
 
+/// Whether a source of an upload is another upload of the call, which `names` has.
 fn refers_to_waiting(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
     ids.any(|name| name != own && names.contains(name))
 }
 
+/// Makes one upload. Returns `id`, `type` and `size`.
 fn create(
     call: &Call<'_>,
     account: &Account,
@@ -170,7 +173,8 @@ pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
-/// Appends the bytes of a source to `out`. A source is a text, base64, or a range of a blob.
+/// Appends the bytes of a source to `out`. A source is a text, base64, or a range of a blob, which
+/// may be another upload of the request.
 fn append(
     call: &Call<'_>,
     account: &Account,
@@ -305,6 +309,8 @@ impl Method for BlobGet {
     }
 }
 
+/// Adds the requested data and digests, which are those of the range. `data` is the text if the
+/// bytes are UTF-8, or else base64.
 fn add_data(object: &mut JsonObject, bytes: &[u8], properties: &BTreeSet<BlobProperty>) {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
     let text = std::str::from_utf8(bytes);
@@ -403,9 +409,13 @@ impl Holders {
     }
 }
 
-/// Finds the objects that contain a blob: for the blob of an email or of its part, that email only;
-/// for an upload or a part of one, the emails whose message is the upload, and the scripts whose
-/// source it is. Counts the emails as rows of the request's budget.
+/// Finds the objects that contain a blob, as far as the caller sees them.
+///
+/// - For the blob of an email or of its part: only that email.
+/// - For an upload or a part of one: the emails whose message is the upload.
+/// - For a whole upload, if the caller is no guest: also the scripts whose source it is.
+///
+/// Counts the emails as rows of the request's budget.
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
     let snapshot = context.store.snapshot();
     let rights = Rights::in_account(&snapshot, account)?;
@@ -441,7 +451,8 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     Ok(holders)
 }
 
-/// Returns the ids of a call, each once, or `RequestTooLarge`.
+/// Returns the ids of a call, each once, or `RequestTooLarge` if these are more than
+/// `limits::MAX_OBJECTS_IN_GET`.
 fn distinct_ids(ids: Vec<String>) -> Result<Vec<String>, MethodError> {
     let ids = distinct(ids);
     if ids.len() > limits::MAX_OBJECTS_IN_GET {

@@ -5,8 +5,9 @@
 //! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
 //!   parsed.
-//! - Bytes that a method reads are charged to the request (`budget`) before they are read. For a
-//!   download (`net::http`), only what must be read to find the blob is charged.
+//! - Bytes that a method reads are charged to the request (`budget`) before they are read: the
+//!   functions of `Context` do that, the public ones of `Blob` do not. For a download
+//!   (`net::http`), only what must be read to find the blob is charged.
 
 mod copy;
 mod management;
@@ -27,7 +28,7 @@ use super::rights::Rights;
 use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
-/// RFC 5228 §6.
+/// The media type of Sieve scripts (RFC 5228 §6).
 const SCRIPT_MEDIA_TYPE: &str = "application/sieve";
 /// How many bytes are read from the store at once: as many as have one checksum in a segment.
 const READ_CHUNK: u64 = 128 * 1024;
@@ -35,6 +36,7 @@ const READ_CHUNK: u64 = 128 * 1024;
 #[derive(Debug, Clone)]
 pub struct Blob {
     location: BlobLocation,
+    /// Known of an upload and of a script; `None` for emails and all parts.
     media_type: Option<String>,
 }
 
@@ -42,7 +44,7 @@ pub struct Blob {
 /// of `PartOffsets`; 0 is none.
 #[derive(Debug, Clone)]
 enum BlobLocation {
-    /// The bytes of `window` in an email or an upload.
+    /// The bytes of `window` in an email, an upload or a script.
     Stored { account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8 },
     /// The bytes of `window` in the decoded content of another blob.
     Within { outer: Box<Blob>, window: Range<u64>, encoding: u8 },
@@ -93,7 +95,8 @@ impl Context {
         Blob::find(self, account, id)
     }
 
-    /// Returns the size of the largest message that must be parsed to find a blob, in bytes.
+    /// Returns the size of the largest message that must be parsed to find a blob, in bytes; 0 if
+    /// none must be, and if the email or upload with which the id begins is not found.
     ///
     /// # Errors
     /// Those of reading.
@@ -142,7 +145,7 @@ impl Context {
         }
     }
 
-    /// Reads a range of a blob, as far as the blob goes.
+    /// Reads a range of a blob, as far as the blob goes. Charges what it must read.
     pub(super) fn blob_range(&self, blob: Blob, range: Range<u64>) -> Result<Vec<u8>, MethodError> {
         self.budget.charge_read(blob.cost(&range))?;
         let (mut reader, mut bytes) = (blob.reader(range), Vec::new());
@@ -191,8 +194,9 @@ impl Blob {
         found.within(context, rest)
     }
 
-    /// Finds the email, the direct part of an email, or the upload with which an id begins. Also
-    /// returns the remaining steps into nested parts.
+    /// Finds the email, the direct part of an email, the upload, or the script with which an id
+    /// begins; `None` if there is none for the caller. Also returns the remaining steps, which lead
+    /// into nested parts.
     fn base<'s>(
         context: &Context,
         owner: &Account,
@@ -246,7 +250,8 @@ impl Blob {
         Self { location: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
     }
 
-    /// Finds the part of a message to which the steps lead. Parses each message on the way.
+    /// Finds the part of a message to which the steps lead. Parses each message on the way. `None`
+    /// if there is no such part, or a message on the way is larger than `MAX_MESSAGE_BYTES`.
     fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
@@ -347,6 +352,8 @@ impl Blob {
     #[must_use]
     pub fn reader(self, range: Range<u64>) -> BlobReader {
         let left = range.end.saturating_sub(range.start);
+        // Returns where to begin to read, and how many decoded bytes to skip. Where a range begins
+        // in encoded bytes is not known, so these are decoded from the beginning of the window.
         let from = |window: &Range<u64>, encoding: u8| {
             let skip = if encoding == 0 { 0 } else { range.start };
             let at =
@@ -396,8 +403,8 @@ pub struct BlobReader {
 
 #[derive(Debug)]
 enum ReaderSource {
-    /// The bytes between `at` and `end` of an email or an upload. With `whole_pieces`, each read is
-    /// of [`READ_CHUNK`] bytes, because `left` does not count encoded bytes.
+    /// The bytes between `at` and `end` of an email, an upload or a script. With `whole_pieces`,
+    /// each read is of [`READ_CHUNK`] bytes, because `left` does not count encoded bytes.
     Stored { account: AccountId, stored: BlobSource, at: u64, end: u64, whole_pieces: bool },
     /// The decoded bytes of another reader.
     Within(Box<BlobReader>),

@@ -105,7 +105,7 @@ fn large_part_is_read_in_pieces() {
     assert_eq!(blob.size(&context.store).unwrap(), 3_000_000);
     let (mut reader, mut all) = (blob.reader(0..u64::MAX), Vec::new());
     while let Some(piece) = reader.next(&context.store).unwrap() {
-        assert!(!piece.is_empty() && piece.len() <= 128 * 1024, "{}", piece.len());
+        assert!(!piece.is_empty() && piece.len() as u64 <= super::READ_CHUNK, "{}", piece.len());
         all.extend(piece);
     }
     assert!(all == content);
@@ -315,6 +315,7 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
         let id = id.part(1).unwrap();
         assert_eq!(context.memory_to_find_blob(&account, &id).unwrap(), outer.len() as u64);
         let blob = context.blob(&account, &id).unwrap().unwrap();
+        // The last line break belongs to the boundary.
         assert_eq!(blob.size(&context.store).unwrap(), text.len() as u64 - 2);
         for (start, end) in [(0, u64::MAX), (1000, 1010), (200_000, 300_000)] {
             let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());

@@ -108,6 +108,7 @@ impl ObjectChanges for Mailbox {
                 else {
                     return Ok(None);
                 };
+                // The tree is unchanged, so only counts may differ.
                 let only_counts = !changes.updated.is_empty();
                 (changes, only_counts)
             }

@@ -61,9 +61,12 @@ impl MailboxProperty {
     }
 }
 
+/// The mailboxes of an account that the caller sees. The rows of a guest are those that
+/// [`visible_to_guest`] returns.
 pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
+    /// Reads all of them. For a guest, the unread threads are 0 (`count_unread_threads`).
     fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> =
             snapshot.mailboxes(account.id)?.into_iter().collect();
@@ -75,8 +78,9 @@ impl VisibleMailboxes {
     /// Counts the unread threads for a guest, for whom `read` leaves them 0. Does nothing for the
     /// owner.
     ///
-    /// This reads emails, so it must not run while the account is locked. The rows are charged to
-    /// the request. The result also says which listings the count used or would have used.
+    /// This reads emails, so it must not run while the account is locked. The rows that it reads
+    /// are charged to the request. The result also says which listings the count used or would have
+    /// used, for `UnreadThreads::listing_requests`.
     ///
     /// # Errors
     /// `requestTooLarge` if the request has walked over too many emails; errors of the store.
@@ -103,8 +107,9 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Whether no share, and no mailbox that the caller sees, changed since a state, except for
-    /// counts. The store has no history of the tree of a guest. Always true for the owner.
+    /// For a guest: whether no share of the account changed since a state, and the mailboxes that
+    /// the guest sees changed in nothing but their counts. Only then /changes can be answered,
+    /// because the store has no history of the tree of a guest. Always true for the owner.
     fn is_tree_unchanged_since(
         &self,
         snapshot: &Snapshot<'_>,
@@ -129,6 +134,7 @@ impl VisibleMailboxes {
         }
     }
 
+    /// Finds a mailbox by the text of its id.
     fn get(&self, id: &str) -> Option<(MailboxUid, &Mailbox)> {
         let uid = id.parse().ok()?;
         Some((uid, self.0.get(&uid)?))
@@ -149,7 +155,7 @@ impl VisibleMailboxes {
 
 /// Returns the mailboxes in which a guest has any right, and their ancestors, with the rights and
 /// subscriptions of the guest. An ancestor without rights has no role, and a mailbox that the guest
-/// may not read has no counts.
+/// may not read has no counts. None has unread threads, shares or attributes.
 fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,
@@ -211,7 +217,8 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
     }
 }
 
-/// Nobody may destroy the inbox.
+/// Returns the rights of the caller in a mailbox, as bits of [`Right`]. Nobody may destroy the
+/// inbox.
 fn caller_rights(mailbox: &Mailbox) -> u16 {
     if mailbox.role == Some(Role::Inbox) {
         mailbox.rights & !Right::Delete.bit()

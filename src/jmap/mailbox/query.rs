@@ -13,7 +13,7 @@ use crate::query::Collation;
 use crate::store::ClientState;
 use crate::wire::jmap::MethodError;
 
-/// RFC 8621 §2.3.
+/// A condition of Mailbox/query (RFC 8621 §2.3).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum MailboxCondition {
@@ -56,7 +56,9 @@ impl QueryObjects for Mailbox {
     }
 
     /// Returns destroyed mailboxes, and those of which anything but the counts changed, with all
-    /// their descendants. The others match as before, and keep their order among each other.
+    /// their descendants. All other mailboxes match or do not match as before, and keep their
+    /// order. Returns `None` if this is not known. For a guest it is known only if nothing but
+    /// counts changed.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
@@ -69,6 +71,7 @@ impl QueryObjects for Mailbox {
     }
 }
 
+/// Does what `changed_ids` says, if the tree of a guest is unchanged.
 fn affected_ids(
     reader: &MailboxReader<'_>,
     since: ModSeq,
@@ -118,7 +121,7 @@ fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<Stri
     found.iter().map(|(uid, _)| uid.to_string()).collect()
 }
 
-/// Orders a mailbox among its siblings.
+/// Orders a mailbox among its siblings: by the comparators of the query, then by its number.
 struct SiblingPosition<'p> {
     uid: MailboxUid,
     mailbox: &'p Mailbox,

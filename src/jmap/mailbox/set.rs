@@ -85,8 +85,9 @@ fn set(call: &Call<'_>, args: SetArgs, remove_emails: bool) -> Result<SetAnswer,
     Ok(work.response.into_answer(context, &account, states))
 }
 
-/// Counts the unread threads that a guest sees, if an update contains `unreadThreads`, before the
-/// account is locked. A client may send back a value that the server set (RFC 8620 §5.3).
+/// Counts the unread threads that a guest sees. This must be done before the account is locked, and
+/// only if an update contains `unreadThreads`: a client may send back a value that the server set
+/// (RFC 8620 §5.3). Otherwise returns an empty map.
 fn guest_unread_threads(
     context: &Context,
     account: &Account,
@@ -113,19 +114,20 @@ enum MailboxOperation<'s> {
     Destroy(&'s str),
 }
 
+/// One run of the commit of a call, with the answer so far.
 pub(super) struct MailboxSetCall<'a> {
     pub(super) call: &'a Call<'a>,
     pub(super) account: &'a Account,
     response: SetResponse,
-    /// Those that were created or updated.
+    /// The mailboxes that were created or updated.
     changed: Vec<MailboxUid>,
     /// What [`guest_unread_threads`] returned.
     unread_threads: BTreeMap<MailboxUid, u64>,
 }
 
 impl MailboxSetCall<'_> {
-    /// Runs every operation that can succeed. Returns the mailboxes that are still to be destroyed
-    /// together with their emails.
+    /// Runs every operation that can succeed, and records the outcomes in the answer. Returns the
+    /// mailboxes that are still to be destroyed together with their emails.
     fn run_all(
         &mut self,
         txn: &mut Txn<'_>,
@@ -152,6 +154,7 @@ impl MailboxSetCall<'_> {
                     Err(OperationError::Object(error)) => failed.push((operation, error)),
                 }
             }
+            // In a round without progress, only updates that are valid together can still succeed.
             if failed.len() == tried {
                 failed = self.update_together(txn, failed)?;
             }
@@ -178,7 +181,9 @@ impl MailboxSetCall<'_> {
         }
     }
 
-    /// Applies the failed updates that are valid together. Returns the operations that still fail.
+    /// Applies the failed updates that are valid together: drops the one that the store refuses,
+    /// and tries the rest, until they are accepted or only one is left, which was tried alone
+    /// before. Returns the operations that still fail.
     fn update_together<'s>(
         &mut self,
         txn: &mut Txn<'_>,
@@ -266,8 +271,8 @@ fn mailbox_has_email() -> SetError {
     SetError::other("mailboxHasEmail", "it has emails in it")
 }
 
-/// Moves from `failed` to `to_empty` each mailbox that is to be destroyed and whose children are
-/// all in `to_empty`. A parent comes after its children.
+/// Moves from `failed` to `to_empty` each mailbox that is to be destroyed, has children, and whose
+/// children are all in `to_empty`. A parent comes after its children.
 fn move_emptied_parents(
     all: &[(MailboxUid, Mailbox)],
     failed: &mut Vec<(MailboxOperation<'_>, SetError)>,

@@ -14,6 +14,8 @@ use crate::store::Txn;
 use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
+    /// Checks that a guest may destroy a mailbox: with `mayDelete`, and if it has emails, also with
+    /// `mayRemoveItems`.
     pub(super) fn require_destroy_right(
         &self,
         txn: &Txn<'_>,
@@ -37,6 +39,8 @@ impl MailboxSetCall<'_> {
         }
     }
 
+    /// Checks that the caller may set a property of a mailbox. A guest may set `isSubscribed` with
+    /// any right, `name` and `parentId` with `mayRename`, and nothing else.
     pub(super) fn require_property_right(
         &self,
         visible: &Mailbox,
@@ -57,7 +61,8 @@ impl MailboxSetCall<'_> {
     /// children in it.
     ///
     /// # Errors
-    /// `invalidProperties`, `forbidden`; errors of the store.
+    /// `invalidProperties` if the guest sees no such mailbox; `forbidden` without `mayCreateChild`
+    /// in it, and for a mailbox without a parent; errors of the store.
     pub(super) fn require_parent_right(
         &self,
         txn: &Txn<'_>,
@@ -77,10 +82,12 @@ impl MailboxSetCall<'_> {
         Ok(stored)
     }
 
-    /// Reads `shareWith` (RFC 9670 §4), without the principals that have no right.
+    /// Reads `shareWith` (RFC 9670 §4), as bits of [`Right`]. Leaves out the principals that get no
+    /// right. `row` is the mailbox so far: a principal with a share in it may always be named.
     ///
     /// # Errors
-    /// `invalidProperties`; `serverFail` if an account cannot be read.
+    /// `invalidProperties`, also for more than `limits::MAX_SHARES` principals; `serverFail` if an
+    /// account cannot be read.
     pub(super) fn shares(
         &self,
         row: &Mailbox,

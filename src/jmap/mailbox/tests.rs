@@ -20,6 +20,7 @@ fn context_and_account() -> (crate::jmap::Context, String) {
     (context, id)
 }
 
+/// Returns the mailboxes of an account, by name.
 fn get(context: &crate::jmap::Context, account: &str) -> BTreeMap<String, Value> {
     let (_, answer) = call(context, "Mailbox/get", &json!({"accountId": account, "ids": null}));
     let list = answer["list"].as_array().unwrap().clone();
@@ -61,6 +62,7 @@ fn mailbox_get_returns_all_properties() {
         (&inbox["myRights"]["mayDelete"], &inbox["myRights"]["mayReadItems"]),
         (&json!(false), &json!(true))
     );
+    // RFC 8621 §2 defines nine rights.
     assert_eq!(inbox["myRights"].as_object().unwrap().len(), 9);
 
     let id = inbox["id"].clone();

@@ -30,7 +30,7 @@ fn managed_account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     })
 }
 
-/// RFC 9007 §2.
+/// Returns the object `disposition` of an MDN (RFC 9007 §2).
 fn disposition(report: &DispositionReport) -> Value {
     json!({
         "actionMode": report.action.name(),

@@ -9,9 +9,12 @@ use crate::message::report::{
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
+/// The most extension fields of an MDN.
 const MAX_EXTENSIONS: usize = 50;
+/// The properties that only the server sets. A client may send null for them.
 const SERVER_SET: [&str; 4] = ["mdnGateway", "originalRecipient", "originalMessageId", "error"];
 
+/// An MDN that a client wants to send. A text is `None` if the client sent null or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MdnObject {
     /// `forEmailId`: an id or a creation id.
@@ -31,7 +34,8 @@ impl MdnObject {
     /// Reads an MDN object that a client sends (RFC 9007 §2).
     ///
     /// # Errors
-    /// `InvalidProperties` with all invalid properties; `TooLarge`.
+    /// `InvalidProperties` with all invalid properties; `TooLarge` if the text is larger than the
+    /// largest message.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {
         let mut problems = InvalidProperties::default();
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
@@ -126,7 +130,8 @@ fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_VALUE_BYTES && !text.chars().any(char::is_control)
 }
 
-/// The words are case-sensitive (RFC 9007 §2).
+/// Reads a word of the disposition, which must be one of `all`. Words are case-sensitive (RFC 9007
+/// §2).
 fn word<T: Copy>(
     object: &Map<String, Value>,
     name: &str,
@@ -141,7 +146,8 @@ fn word<T: Copy>(
     })
 }
 
-/// RFC 8098 §3.3.
+/// Reads `extensionFields`: up to `MAX_EXTENSIONS` names of extension fields (RFC 8098 §3.3), which
+/// differ in more than case, each with one line of text.
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let invalid = || {

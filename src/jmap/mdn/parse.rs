@@ -93,11 +93,12 @@ fn parse(
 struct Originals<'a> {
     context: &'a Context,
     account: &'a Account,
-    /// The emails that were looked for, by Message-ID.
+    /// What `find` returned, by Message-ID.
     searched: BTreeMap<String, Option<EmailId>>,
 }
 
 impl Originals<'_> {
+    /// Returns the MDN object of a report, which must be a disposition notification.
     fn object(&mut self, raw: &[u8], found: &Report) -> Result<Value, MethodError> {
         let ReportContent::Disposition(about) = &found.content else { return Ok(Value::Null) };
         let id = about

@@ -34,7 +34,7 @@ pub(in crate::jmap) struct MdnSend;
 pub(in crate::jmap) struct MdnSendArgs {
     account_id: String,
     identity_id: Option<String>,
-    /// By creation id.
+    /// The MDN objects, by creation id.
     send: Option<BTreeMap<String, JsonObject>>,
     /// Patches of the emails, by `#` and the creation id of the MDN.
     #[serde(default)]
@@ -45,9 +45,9 @@ pub(in crate::jmap) struct MdnSendArgs {
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MdnSendAnswer {
     account_id: String,
-    /// The properties that the client did not give, by creation id.
+    /// What `properties_not_given` returned, by creation id.
     sent: Option<JsonObject>,
-    /// By creation id.
+    /// The errors, by creation id.
     not_sent: Option<JsonObject>,
 }
 
@@ -150,8 +150,8 @@ struct MdnSender<'a> {
 }
 
 impl MdnSender<'_> {
-    /// Queues a notification. Returns the email that the notification is about, and the properties
-    /// that the client did not give.
+    /// Queues a notification. Returns the email that the notification is about, and
+    /// `properties_not_given`.
     fn send(&mut self, given: &JsonObject) -> Result<(EmailId, JsonObject), SetFailure> {
         let mdn = MdnObject::read(given)?;
         let id = self.call.created.resolve(&mdn.email).and_then(|id| id.parse::<EmailId>().ok());
@@ -197,7 +197,9 @@ impl MdnSender<'_> {
     /// the message was sent.
     ///
     /// # Errors
-    /// `forbiddenFrom` if the address is not the account's; `invalidProperties` if there is none.
+    /// `forbiddenFrom` if the address of the identity, or the one that the client names, is not the
+    /// account's. `invalidProperties` if the client names something that is no address, or names
+    /// none and none is found. `serverFail` if the directory cannot be read.
     fn final_recipient(&self, mdn: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.senders.may_use(&self.identity)? {
             let not_own = format!("{} is no longer an address of the account", self.identity.email);
@@ -248,6 +250,10 @@ impl MdnSender<'_> {
     }
 
     /// Queues the notification and sets the keyword of its email, in one commit.
+    ///
+    /// # Errors
+    /// `mdnAlreadySent` if the email got the keyword meanwhile; `tooLarge`; `rateLimit` if the
+    /// request has stored too much; `overQuota` if the queue is full; errors of the store.
     fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
@@ -347,6 +353,7 @@ fn draft(
 /// RFC 8098 §2.1: a notification does not prove that anybody read the message.
 const GUARANTEE: &str = "This is no guarantee that it has been read or understood.";
 
+/// Returns what the subject begins with, and what the text says of the message.
 fn describe(kind: DispositionType) -> (&'static str, &'static str) {
     match kind {
         DispositionType::Deleted => ("Deleted", "has been deleted"),
@@ -356,6 +363,8 @@ fn describe(kind: DispositionType) -> (&'static str, &'static str) {
     }
 }
 
+/// Returns the properties of the notification that the client did not give, or gave with another
+/// value.
 fn properties_not_given(
     given: &JsonObject,
     mdn: &MdnObject,

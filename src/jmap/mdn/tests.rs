@@ -71,6 +71,7 @@ impl Fixture {
         run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
+    /// Returns all answers of one call, which has this budget.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
         let request =
@@ -257,7 +258,7 @@ fn included_original_is_charged_once() {
     assert_eq!(
         within(20_000)["notSent"]["k"]["type"],
         "rateLimit",
-        "20,000 bytes and their wrapping"
+        "the text alone has 20,000 bytes"
     );
     let sent = within(30_000);
     assert!(sent["sent"]["k"].is_object(), "{sent}");

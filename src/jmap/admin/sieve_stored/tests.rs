@@ -16,7 +16,8 @@ use crate::wire::jmap::to_base64;
 
 const ANN: AccountId = AccountId(1);
 
-/// One rule for each subject, in a line of its own.
+/// Line 1 requires extensions. Each further line is one rule: line 2 tests `duplicate`, which is
+/// false for stored mail, and each other line is for one subject of `EXPECTED`.
 const SCRIPT: &str = concat!(
     r#"require ["fileinto", "imap4flags", "mailbox", "copy", "duplicate", "vacation", "#,
     r#""enotify", "editheader", "envelope", "variables", "reject", "environment"];"#,
@@ -50,7 +51,8 @@ const SCRIPT: &str = concat!(
     "\n",
 );
 
-/// The subjects, oldest first, each with the outcome, the line and what is left out.
+/// The subjects, oldest first. Each has its outcome, the line of `SCRIPT` of each of its steps, and
+/// what is left out. The step of an implicit keep, which has line 0, is not among them.
 const EXPECTED: [(&str, &str, &[u64], &[&str]); 12] = [
     ("keep", "none", &[], &[]),
     ("list", "move", &[3, 3], &["redirect"]),
@@ -70,7 +72,8 @@ fn open(dir: &Path) -> Context {
     context_over(Arc::new(RocksEngine::open(dir, &Options::small()).unwrap()))
 }
 
-/// Files a message for each subject in the Inbox, as deliveries do.
+/// Files a message for each subject in the Inbox, as deliveries do. Only the message `where` gets
+/// a decision in the log, which names shop@example.org as its recipient.
 fn fill(context: &Context) {
     for (number, (subject, ..)) in EXPECTED.iter().enumerate() {
         let sender = if *subject == "boss" { "boss@example.net" } else { "bob@example.net" };
@@ -116,7 +119,8 @@ fn run(context: &Context, method: &str, more: &Value) -> Value {
     answer
 }
 
-/// Returns the subjects of each mailbox that has emails: `Inbox: a b $flagged`.
+/// Returns a line for each mailbox that has emails, such as `Inbox: a b $flagged`. It has the
+/// subjects, from the oldest email to the newest, each followed by the keywords of the email.
 fn stored(context: &Context) -> Vec<String> {
     let snapshot = context.store.snapshot();
     let all = snapshot.mailboxes(ANN).unwrap();
@@ -138,6 +142,7 @@ fn stored(context: &Context) -> Vec<String> {
     lines
 }
 
+/// What `stored` returns after the script was applied to all emails of the Inbox.
 const FILTERED: [&str; 5] = [
     "Archive: copy $seen boss",
     "Inbox: keep flag $flagged copy $seen onward away bad no edit",
@@ -149,6 +154,7 @@ const FILTERED: [&str; 5] = [
 fn assert_nothing_is_sent_or_counted(context: &Context) {
     let snapshot = context.store.snapshot();
     assert!(snapshot.outbox(ANN).unwrap().is_empty());
+    // The one that `fill` adds.
     assert_eq!(snapshot.decisions(ANN, 9).unwrap().len(), 1);
     for (id, _) in snapshot.scripts(ANN).unwrap() {
         assert!(snapshot.script_hits(ANN, id).unwrap().is_empty());
@@ -198,7 +204,7 @@ fn apply_can_be_interrupted_and_repeated() {
     assert_eq!(first["list"].as_array().unwrap().len(), 5);
     assert!(first["after"].is_string(), "{first}");
     drop(context);
-    // The client does not know how far it was.
+    // A client that was killed begins again, with `after` null.
     let engine = Arc::new(RocksEngine::open(dir.path(), &Options::small()).unwrap());
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_700_000)));
     let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
@@ -206,6 +212,7 @@ fn apply_can_be_interrupted_and_repeated() {
     let context = Context { store, directory, ..crate::jmap::tests::context() };
     let mut after = Value::Null;
     let mut outcomes = BTreeMap::new();
+    // Ten emails are left in the Inbox, which are three steps.
     for _ in 0..4 {
         let step = run(&context, "Sieve/apply", &json!({"limit": 4, "after": after}));
         for row in step["list"].as_array().unwrap() {
@@ -220,7 +227,7 @@ fn apply_can_be_interrupted_and_repeated() {
         }
     }
     assert_eq!(after, Value::Null);
-    // The newest were moved before.
+    // The first step moved these two out of the Inbox.
     assert!(!outcomes.contains_key("where") && !outcomes.contains_key("boss"), "{outcomes:?}");
     assert_eq!(stored(&context), FILTERED);
     let state = context.store.snapshot().state(ANN, DataType::Email);
@@ -239,6 +246,7 @@ fn email_that_somebody_changed_meanwhile_is_left_alone() {
     let (id, email) = context.store.snapshot().emails(ANN, None, 1).unwrap().remove(0);
     let inbox = *email.mailboxes.first().unwrap();
     let apply = |id, seen, targets: BTreeSet<StoreTarget>| {
+        // Without targets, this is the plan of a script that discards the message.
         let plan = StoredPlan { targets, ..StoredPlan::default() };
         let change = PlannedChange { id, seen, plan };
         let done = context.store.commit(ANN, |txn| apply_change(txn, inbox, &change));
@@ -258,7 +266,7 @@ fn email_that_somebody_changed_meanwhile_is_left_alone() {
 }
 
 #[test]
-fn scripts_are_named_or_given_and_must_be_right() {
+fn script_is_named_or_given_and_must_be_valid_and_stats_return_its_hits() {
     let dir = tempfile::tempdir().unwrap();
     let context = open(dir.path());
     let refused = |method: &str, arguments: Value| error(&context, method, &arguments);
@@ -282,6 +290,7 @@ fn scripts_are_named_or_given_and_must_be_right() {
         let source = b"# rule:[all]\r\nkeep;\r\n";
         let id = txn.create_script("main", source)?;
         let hash = crate::model::BlobHash(*blake3::hash(source).as_bytes());
+        // Hits are counted by the byte at which a rule begins: here `keep`.
         let start = u32::try_from("# rule:[all]\r\n".len()).unwrap_or_default();
         txn.count_script_hits(id, &hash, &[start])?;
         txn.activate_script(Some(id))

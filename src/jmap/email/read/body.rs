@@ -22,7 +22,7 @@ use crate::wire::jmap::primitive::UnsignedInt;
 use crate::wire::jmap::{MethodError, names};
 
 names! {
-    /// RFC 8621 §4.1.4.
+    /// The properties of a body part (RFC 8621 §4.1.4), apart from `header:` properties.
     enum PartField {
         PartId = "partId",
         BlobId = "blobId",
@@ -39,7 +39,7 @@ names! {
     }
 }
 
-/// RFC 8621 §4.2.
+/// The default of `bodyProperties` (RFC 8621 §4.2).
 const DEFAULT_FIELDS: [PartField; 10] = [
     PartField::PartId,
     PartField::BlobId,
@@ -94,7 +94,8 @@ pub(in crate::jmap::email) struct MessageRenderer {
     fetch_all: bool,
     /// Zero for no limit.
     max_value_bytes: usize,
-    /// The size in bytes of the object under construction. The caller charges the finished object.
+    /// The size in bytes of the object under construction. Email/get and Email/parse charge the
+    /// finished object.
     object_bytes: Cell<usize>,
     budget: Budget,
 }
@@ -141,6 +142,7 @@ impl MessageRenderer {
         Ok(renderer)
     }
 
+    /// Makes a renderer for a call without arguments about the body.
     pub(in crate::jmap::email) fn with_defaults(context: &Context) -> Self {
         Self {
             fields: DEFAULT_FIELDS.to_vec(),
@@ -177,7 +179,8 @@ impl MessageRenderer {
         properties.add_header_values(&fields, object, &|value| self.count(value))
     }
 
-    /// Adds the requested properties that no row has and that are read from a message.
+    /// Adds the requested properties that no row has: those of `add_header`, and those that are
+    /// read from the whole message.
     ///
     /// # Errors
     /// `requestTooLarge` if the answer has no room for them; `serverFail` if the parser panicked.
@@ -217,6 +220,7 @@ impl MessageRenderer {
         })
     }
 
+    /// Returns `bodyValues`. A part that is no text has none.
     fn body_values(
         &self,
         message: &Message<'_>,
@@ -280,6 +284,8 @@ impl MessageRenderer {
             object.insert(field.as_str().to_owned(), value);
         }
         let without_children = Value::Object(object);
+        // Values of header fields are counted twice: each alone, before the next one is made, and
+        // here with the other properties.
         self.count(&without_children)?;
         let mut object = members(without_children);
         if part.is_multipart && deep {

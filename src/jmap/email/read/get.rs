@@ -1,7 +1,7 @@
 //! Email/get and Email/changes (RFC 8621 §4.2, §4.3).
 //!
-//! Properties that a row has are taken from the row. The message is read once for the others: only
-//! its header, if no property of the body is requested.
+//! Properties that a row has are taken from the row. For the other properties the message is read
+//! once: only its header, if no property of the body is requested.
 
 use serde_json::Value;
 
@@ -25,7 +25,8 @@ use crate::wire::jmap::{IntoArguments as _, JsonObject, MethodError, Property as
 
 /// How many emails' rows are read by one lookup.
 const EMAILS_PER_READ: usize = 64;
-/// The length of the JSON of most emails, with the properties that clients show in a list.
+/// The bytes that suffice for the JSON of most emails, with the properties that clients show in a
+/// list.
 const TEXT_OF_EMAIL: usize = 768;
 
 pub(in crate::jmap) struct EmailReader<'a> {
@@ -92,8 +93,10 @@ impl Method for EmailGet {
         let ids: Vec<(String, Option<EmailId>)> = match ids {
             Some(ids) => ids
                 .into_iter()
-                .map(|text| (text.parse().ok(), text))
-                .map(|(id, text)| (text, id))
+                .map(|text| {
+                    let id = text.parse().ok();
+                    (text, id)
+                })
                 .collect(),
             None => {
                 let all = newest_emails(context, &reader.snapshot, (&account, &rights), false)?;
@@ -114,6 +117,7 @@ impl Method for EmailGet {
         for chunk in ids.chunks(EMAILS_PER_READ) {
             let valid_ids: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
             let mut emails = display.rows(&valid_ids, &properties)?.into_iter();
+            // `emails` has an entry for each valid id, in the same order.
             for (text, id) in chunk {
                 let email = id.and_then(|id| emails.next().flatten().map(|rows| (id, rows)));
                 match email
@@ -189,8 +193,8 @@ pub(in crate::jmap) fn newest_emails(
     Ok(result?.answer.ids)
 }
 
-/// Reads the beginning of a message, at least its header or `limits::MAX_HEADER_BYTES`, and charges
-/// it to the request. `None` if there is no such message.
+/// Reads the beginning of a message, and charges it to the request. It is at least the whole
+/// header, or `limits::MAX_HEADER_BYTES` of a longer one. `None` if there is no such message.
 ///
 /// # Errors
 /// `requestTooLarge` if the request has read too much; errors of the store.
@@ -236,6 +240,7 @@ impl EmailDisplay<'_> {
         Ok(emails.into_iter().map(|email| Some((email?, contents.next().flatten()))).collect())
     }
 
+    /// Returns the object of one email; `None` if the caller does not see it.
     pub(in crate::jmap::email) fn read_one(
         &self,
         id: EmailId,

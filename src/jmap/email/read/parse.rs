@@ -81,6 +81,8 @@ impl Method for EmailParse {
     }
 }
 
+/// Returns the object of a message. `id` is its blob id as the client wrote it, and `blob` the same
+/// as parsed. Properties that only a stored email has are null.
 fn object(
     properties: &RequestedProperties,
     renderer: &MessageRenderer,

@@ -13,7 +13,7 @@ use crate::model::{BlobId, EmailAddress, EmailContent, EmailId, EmailMetadata, S
 use crate::wire::jmap::{JsonObject, MethodError, Property, names};
 
 names! {
-    /// In the metadata row.
+    /// The properties in the metadata row.
     pub(in crate::jmap) enum MetadataProperty {
         Id = "id",
         BlobId = "blobId",
@@ -26,7 +26,7 @@ names! {
 }
 
 names! {
-    /// In the content row.
+    /// The properties in the content row.
     pub(in crate::jmap) enum ContentProperty {
         MessageId = "messageId",
         InReplyTo = "inReplyTo",
@@ -45,7 +45,7 @@ names! {
 }
 
 names! {
-    /// In the message alone.
+    /// The properties that no row has. They are read from the message.
     pub(in crate::jmap) enum MessageProperty {
         Headers = "headers",
         BodyStructure = "bodyStructure",
@@ -56,7 +56,8 @@ names! {
     }
 }
 
-/// RFC 8621 §4.2, §4.9.
+/// The properties of the message that Email/get and Email/parse return by default (RFC 8621 §4.2,
+/// §4.9).
 const DEFAULT_MESSAGE_PROPERTIES: [MessageProperty; 4] = [
     MessageProperty::BodyValues,
     MessageProperty::TextBody,
@@ -130,6 +131,7 @@ impl Property for EmailProperty {
     }
 }
 
+/// The properties that a call asks for, by where they are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::jmap::email) struct RequestedProperties {
     pub(in crate::jmap::email) metadata: Vec<MetadataProperty>,
@@ -158,12 +160,12 @@ impl RequestedProperties {
         Ok(requested)
     }
 
-    /// RFC 8621 §4.2.
+    /// Returns the properties of Email/get if the client names none (RFC 8621 §4.2).
     pub(in crate::jmap::email) fn get_defaults() -> Self {
         Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::parse_defaults() }
     }
 
-    /// RFC 8621 §4.9.
+    /// Returns the properties of Email/parse if the client names none (RFC 8621 §4.9).
     pub(in crate::jmap::email) fn parse_defaults() -> Self {
         let (content, message) =
             (ContentProperty::ALL.to_vec(), DEFAULT_MESSAGE_PROPERTIES.to_vec());
@@ -184,6 +186,7 @@ impl RequestedProperties {
         !self.message.is_empty() || !self.headers.is_empty()
     }
 
+    /// Whether more of the message than its header must be read.
     pub(in crate::jmap::email) fn needs_body(&self) -> bool {
         self.message.iter().any(|property| *property != MessageProperty::Headers)
     }
@@ -218,11 +221,12 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        // A set bit of `empty_fields` says that the header has the field, but without an address:
-        // the property is an empty list. If the header does not have the field, it is null.
+        // A set bit of `empty_fields`, numbered from the lowest one, says that the header has the
+        // field, but without an address: the property is an empty list. If the header does not have
+        // the field, it is null.
         let empty_fields = content.empty_fields;
         let addresses = |bit: u8, all: &mut Vec<EmailAddress>| {
-            if all.is_empty() && empty_fields >> bit & 1 == 0 {
+            if all.is_empty() && (empty_fields >> bit) & 1 == 0 {
                 Value::Null
             } else {
                 addresses_json(std::mem::take(all))
@@ -248,6 +252,7 @@ impl RequestedProperties {
         }
     }
 
+    /// Adds the `header:` properties and `headers`. `header` yields the fields of the message.
     pub(in crate::jmap::email) fn add_header_values<'f>(
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
@@ -288,9 +293,11 @@ pub(in crate::jmap::email) fn add_unique_header(
     Ok(())
 }
 
-/// Checks a value before it becomes part of the answer. An error ends the method call.
+/// Checks a value before it becomes part of the answer: whether there is room for it. An error ends
+/// the method call.
 pub(in crate::jmap::email) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
+/// Adds `header:` properties, whose values are found in the fields of `header`.
 pub(in crate::jmap::email) fn add_header_properties<'f>(
     headers: &[NamedHeader],
     header: &(impl Iterator<Item = Field<'f>> + Clone),

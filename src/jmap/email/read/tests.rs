@@ -12,7 +12,8 @@ use crate::wire::jmap::{Response, parse};
 
 const PREFIX: &[u8] = b"Return-Path: <bob@example.net>\r\n";
 
-/// Files a message into Ann's Inbox. Returns the id of the email.
+/// Files a message into Ann's Inbox, with the trace prefix `PREFIX` and the keyword `$seen`.
+/// Returns the id of the email.
 pub(in crate::jmap) fn filed(context: &Context, raw: &[u8]) -> String {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
@@ -44,6 +45,7 @@ const MIXED: &str = "From: \"B, Bob\" <bob@example.net>\r\nTo: Ann <ann@example.
     Content-Type: text/x; name=y\r\nX-P: q\r\n\r\ny\r\n\
     --d--\r\n\r\n--b--\r\n";
 
+/// Returns the size of the message within `MIXED`, in bytes.
 fn inner_size() -> u32 {
     let (_, inner) = MIXED.split_once("message/rfc822\r\n\r\n").unwrap();
     u32::try_from(inner.split_once("\r\n--b--").unwrap().0.len()).unwrap()
@@ -95,6 +97,7 @@ fn email_get_returns_all_default_properties() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let email = get(&context, &account, &id, &json!({"fetchTextBodyValues": true}));
+    // The email `e…` is the blob `o…` with the same digits.
     let digits = &id[1..];
     let part = |number: u32, size: u32, kind: &str, charset: Option<&str>| {
         json!({
@@ -156,6 +159,7 @@ fn header_property_is_returned_in_the_requested_form() {
     let headers =
         get(&context, &account, &id, &json!({"properties": ["headers"]}))["headers"].clone();
     assert_eq!(headers[0], json!({"name": "Return-Path", "value": " <bob@example.net>"}));
+    // Return-Path, and the eleven fields of `MIXED`.
     assert_eq!(headers.as_array().unwrap().len(), 12);
     for bad in ["header:From:asText", "header:", "headers:", "nothing", "header:X:asText:asText"] {
         let ask = json!({"accountId": account, "ids": [id], "properties": [bad]});
@@ -210,6 +214,7 @@ fn body_values_are_returned_as_requested_and_truncated() {
         cut["2"],
         json!({"value": "Hello\nthere", "isEncodingProblem": false, "isTruncated": false})
     );
+    // HTML is not cut within a tag: 11 bytes would end in `<b`.
     assert_eq!(
         cut["3"],
         json!({"value": "<p>Hello ", "isEncodingProblem": false, "isTruncated": true})
@@ -300,6 +305,7 @@ fn embedded_message_and_its_parts_are_parsed() {
     assert_eq!(answer["parsed"][&whole]["subject"], "Gr\u{fc}\u{df}e  two");
     assert_eq!(answer["notFound"], json!([format!("{whole}-9"), "x"]));
     assert_eq!(answer["notParsable"], json!([text, format!("{inner}-1")]));
+    // By default there are 13 properties of the content row and 4 of the message.
     let (_, usual) =
         call(&context, "Email/parse", &json!({"accountId": account, "blobIds": [inner]}));
     assert_eq!(
@@ -330,6 +336,7 @@ fn snippets_mark_the_search_terms() {
             "preview": "<mark>lunch</mark> at &lt;noon&gt;\r\n"},
         {"emailId": other, "subject": null, "preview": null},
     ]);
+    // It does not matter whether the line break at the end is shown, or a blank in its place.
     let trimmed: Value = serde_json::from_str(
         &answer["list"].to_string().replace("\\r\\n", "").replace("&gt; ", "&gt;"),
     )

@@ -106,6 +106,7 @@ fn filter_of_condition(condition: EmailCondition) -> Result<Filter, MethodError>
     Ok(Filter::Is(match condition {
         EmailCondition::InMailbox(Id(id)) => match id.parse() {
             Ok(uid) => Condition::InMailbox(uid),
+            // No mailbox has this id. An `Or` of nothing matches no email.
             Err(_) => return Ok(Filter::Or(Vec::new())),
         },
         EmailCondition::InMailboxOtherThan(ids) => {

@@ -18,7 +18,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodError, With};
 
-/// RFC 8621 §4.4.3.
+/// The further argument of Email/query and Email/queryChanges (RFC 8621 §4.4.3).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct CollapseArgs {
@@ -44,7 +44,8 @@ fn query_spec(
     })
 }
 
-/// The arguments that select a section of the results (RFC 8620 §5.5).
+/// The arguments that select a section of the results (RFC 8620 §5.5). With an anchor, `position`
+/// is ignored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SectionArgs<'a> {
     pub position: i64,
@@ -59,10 +60,12 @@ impl<'a> SectionArgs<'a> {
         Self { position, anchor: args.anchor.as_deref(), anchor_offset, limit }
     }
 
-    /// Returns the section, with at most `max_results` results.
+    /// Returns the section. It has at most `max_results` results, also if `limit` is larger or
+    /// missing.
     ///
     /// # Errors
-    /// `invalidArguments`; `anchorNotFound` for an anchor that cannot be the id of an email.
+    /// `invalidArguments` for a number beyond 2^53 - 1 and for an anchor that cannot be an id;
+    /// `anchorNotFound` for an anchor that cannot be the id of an email.
     pub fn window(self, max_results: usize) -> Result<Window, MethodError> {
         for (name, number) in [("position", self.position), ("anchorOffset", self.anchor_offset)] {
             if number.unsigned_abs() > MAX_SAFE_INTEGER {

@@ -60,6 +60,7 @@ impl Method for SnippetGet {
         // Refuses what Email/query refuses.
         explain(&snapshot, &spec)?;
         let finder = Finder::new(&spec.filter, context.store.secrets());
+        // Whether the caller sees an email. Charges what `finder` will read of it.
         let is_visible = |id| -> Result<bool, MethodError> {
             let Some(email) =
                 snapshot.email(account.id, id)?.filter(|email| rights.may_read_email(email))

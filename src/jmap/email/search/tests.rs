@@ -185,7 +185,7 @@ fn sort_is_read_or_gets_its_error_type() {
         {"property": "receivedAt", "isAscending": false},
         {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
     ]);
-    let both_by_word = by_word.clone();
+    let by_word_again = by_word.clone();
     assert_eq!(parse_sort(&both), Ok(vec![newest, by_word]));
     assert_eq!(parse_sort(&Value::Null), Ok(Vec::new()));
     for (name, wanted) in [
@@ -201,7 +201,7 @@ fn sort_is_read_or_gets_its_error_type() {
     // aerc sends only the keyword, and dates with the offset of its zone.
     assert_eq!(
         parse_sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])),
-        Ok(vec![both_by_word])
+        Ok(vec![by_word_again])
     );
     let at = |date: &str| filter(&json!({"after": date}));
     assert_eq!(at("2026-12-24T09:00:00+01:00"), at("2026-12-24T08:00:00Z"));

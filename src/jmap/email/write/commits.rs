@@ -23,6 +23,7 @@ use crate::wire::jmap::{MethodError, SetError};
 
 #[derive(Debug, Default)]
 pub(in crate::jmap::email) struct Commits {
+    /// The states before and after the commits so far; `None` before the first one.
     states: Option<SetStates>,
 }
 
@@ -39,7 +40,8 @@ impl Commits {
     }
 
     /// Runs one commit, and waits until it is durable. The transaction must first call the function
-    /// that `commit` gets, and change nothing if that returns `None`.
+    /// that `commit` gets. If that returns `None`, the state is not the expected one, and the
+    /// transaction must change nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error
@@ -54,6 +56,7 @@ impl Commits {
         let (is_first, before) = (self.states.is_none(), self.states);
         let mut has_begun = true;
         let result = commit(&mut |txn| {
+            // The transaction may be run again.
             self.states = before;
             let now = txn.state().high_mark(DataType::Email);
             has_begun = self.begin(now, &is_expected);
@@ -119,11 +122,12 @@ impl Commits {
 #[derive(Debug)]
 pub(in crate::jmap::email) struct NewMessage<'m> {
     pub(in crate::jmap::email) raw: &'m [u8],
+    /// The trace prefix.
     pub(in crate::jmap::email) prefix: &'m [u8],
     pub(in crate::jmap::email) filing: &'m Filing,
-    /// Used if `filing` has none.
+    /// Used if `filing` has no keywords.
     pub(in crate::jmap::email) keywords: BTreeSet<String>,
-    /// Used if `filing` has none.
+    /// Used if `filing` has no time of receipt.
     pub(in crate::jmap::email) received_at: UtcMillis,
     /// Whether to refuse the message if the caller sees an email with the same bytes.
     pub(in crate::jmap::email) refuse_duplicate: bool,
@@ -138,7 +142,8 @@ pub(in crate::jmap::email) struct FiledEmail {
 }
 
 impl FiledEmail {
-    /// Returns the properties that the client cannot know (RFC 8621 §4.6, §4.8).
+    /// Returns `id`, `blobId`, `threadId` and `size`, which the client cannot know (RFC 8621 §4.6,
+    /// §4.8).
     pub(in crate::jmap::email) fn object(&self) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("id".into(), self.id.to_string().into());
@@ -148,8 +153,8 @@ impl FiledEmail {
         object
     }
 
-    /// Returns `object`, with `receivedAt` if the client sent none or another time than the stored
-    /// one, which is not before 1970 and has no fraction of a second.
+    /// For Email/set: returns `object`, with `receivedAt` if the client sent none or another time
+    /// than the stored one, which is not before 1970 and has no fraction of a second.
     pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
         let received_at = date_or_null(Some(self.received_at));
@@ -160,8 +165,8 @@ impl FiledEmail {
         object
     }
 
-    /// Returns `object`, with `receivedAt` only if the client sent a time and another one is stored
-    /// (RFC 8621 §4.7, §4.8).
+    /// For Email/copy and Email/import: returns `object`, with `receivedAt` only if the client sent
+    /// a time and another one is stored (RFC 8621 §4.7, §4.8).
     pub(in crate::jmap::email) fn object_with_changed_date(
         &self,
         filing: &Filing,
@@ -217,6 +222,8 @@ pub(in crate::jmap::email) fn file_message(
     Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
 }
 
+/// Creates the email, if the caller may add emails to its mailboxes. With `refuse_duplicate`, it
+/// must not have the bytes of an email that the caller sees.
 fn create_email(
     txn: &mut Txn<'_>,
     account: &Account,

@@ -38,6 +38,7 @@ const BODY_PROPERTIES: [&str; 5] =
 /// The header fields that a client sets, none of them twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
 struct HeaderFields {
+    /// In lower case. Also has fields that were refused.
     names: BTreeSet<String>,
     fields: Vec<build::EncodedField>,
 }
@@ -47,7 +48,7 @@ impl HeaderFields {
         self.names.contains(&name.to_ascii_lowercase())
     }
 
-    /// Returns false if the field was set before.
+    /// Notes that a field is set. Returns false if it was set before.
     fn claim(&mut self, name: &str) -> bool {
         self.names.insert(name.to_ascii_lowercase())
     }
@@ -74,7 +75,8 @@ impl HeaderFields {
 /// Builds the message of an object in `create` of Email/set. `problems` holds those found so far.
 ///
 /// # Errors
-/// `invalidProperties`, `blobNotFound`, `tooLarge`; an error of the call if a blob cannot be read.
+/// `blobNotFound`, also if there are invalid properties; `invalidProperties`; `tooLarge`; an error
+/// of the call if a blob cannot be read or the system gives no random bytes.
 pub(in crate::jmap::email) fn build_message(
     context: &Context,
     account: &Account,
@@ -152,8 +154,8 @@ fn is_content_field(name: &str) -> bool {
     name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
 }
 
-/// Returns a new Message-ID in the domain of an account, and a seed for MIME boundaries, both
-/// random.
+/// Returns a new Message-ID in the domain of an account, without angle brackets, and a seed for
+/// MIME boundaries. Both are random.
 ///
 /// # Errors
 /// `serverUnavailable` if the system gives no random bytes.

@@ -17,6 +17,7 @@ use crate::wire::jmap::SetError;
 
 pub(in crate::jmap::email) const PROPERTIES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
 
+/// How a client wants a new email to be filed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap::email) struct Filing {
     /// There is at least one.

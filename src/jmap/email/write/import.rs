@@ -20,7 +20,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 pub(in crate::jmap) struct EmailImportArgs {
     account_id: String,
     if_in_state: Option<String>,
-    /// By creation id.
+    /// The emails to be made, by creation id.
     emails: BTreeMap<String, JsonObject>,
 }
 

@@ -1,4 +1,6 @@
-//! Email/set (RFC 8621 §4.6).
+//! Email/set (RFC 8621 §4.6): the creations, then the updates, then the destructions. Each creation
+//! is a commit of its own. Up to `EMAILS_PER_COMMIT` updates share a commit, and so do as many
+//! destructions.
 
 use std::collections::BTreeSet;
 
@@ -92,6 +94,7 @@ fn create_email(
     let mut problems = InvalidProperties::default();
     let context = call.context;
     let filing = Filing::read(call.created, object, &mut problems)?;
+    // Refuses the email before its message is built if nothing more may be stored.
     context.budget.charge_stored(0)?;
     let now = context.store.clock().now();
     let raw = create::build_message(context, account, object, now, problems)?;
@@ -139,9 +142,12 @@ struct EmailSetCall<'a> {
 }
 
 impl EmailSetCall<'_> {
-    /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
-    /// outcomes to `record`. `change` may be run more than once, and must refuse an object before
-    /// it writes.
+    /// Runs `change` for each object, up to [`EMAILS_PER_COMMIT`] of them in one commit, and passes
+    /// the outcomes to `record`. `change` may be run more than once, and must refuse an object
+    /// before it writes.
+    ///
+    /// # Errors
+    /// Those of the first commit of the call. If a later one fails, its objects are refused.
     fn change_each<O, T>(
         &self,
         commits: &mut Commits,
@@ -185,6 +191,7 @@ impl EmailSetCall<'_> {
         Ok(())
     }
 
+    /// Destroys an email. A guest must see it, and have `mayRemoveItems` in all of its mailboxes.
     fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::in_account(&txn.snapshot(), self.account)?;
@@ -290,6 +297,7 @@ impl EmailSetCall<'_> {
     }
 }
 
+/// What a patch makes of an email.
 struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,

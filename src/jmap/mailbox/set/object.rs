@@ -15,8 +15,10 @@ use crate::model::{AccountId, Mailbox, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, Property as _, SetError};
 
+/// An update of a mailbox that was checked, except for what the store checks.
 pub(super) struct MailboxUpdate {
     pub(super) uid: MailboxUid,
+    /// The row to be stored.
     pub(super) row: Mailbox,
     /// The guest and the guest's own subscription; `None` for the owner, whose subscription is in
     /// the row.
@@ -32,8 +34,8 @@ impl MailboxSetCall<'_> {
         name: &str,
         properties: &Map<String, Value>,
     ) -> Result<(), OperationError> {
-        // RFC 8621 §2: the creator is subscribed by default. With the right to rename, a guest may
-        // set the name and the parent.
+        // RFC 8621 §2: the creator is subscribed by default. The right to rename lets a guest set
+        // the name, the parent and the subscription (`require_property_right`).
         let mut row =
             Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut problems = InvalidProperties::default();
@@ -103,7 +105,8 @@ impl MailboxSetCall<'_> {
         Ok(())
     }
 
-    /// Checks a patch, and returns the mailbox with the patch applied.
+    /// Checks a patch, and returns the mailbox with the patch applied. Of a guest's patch, only
+    /// name and parent are in the row.
     pub(super) fn plan_update(
         &self,
         txn: &Txn<'_>,

@@ -165,6 +165,7 @@ fn query_changes_turn_the_old_list_into_the_new_one() {
     }
     let late = with(&queries[0], json!({"sinceQueryState": "no-state"}));
     assert_eq!(error(&context, "Mailbox/queryChanges", &late), "cannotCalculateChanges");
+    // The state with modseq 0, before the first change.
     let first = with(
         &queries[0],
         json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}),

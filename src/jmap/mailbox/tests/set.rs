@@ -255,6 +255,8 @@ fn tree_is_limited_to_max_mailbox_depth() {
         }
         set(&context, &account, json!({"create": create}))
     };
+    // The 17th is one more than `limits::MAX_MAILBOX_DEPTH`. The branch of three fits under `l12`,
+    // which is the 13th, and not under `l13`.
     let (long, short) = (chain("l", 17), chain("s", 3));
     assert_eq!(
         long["notCreated"].as_object().unwrap().keys().collect::<Vec<_>>(),

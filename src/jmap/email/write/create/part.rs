@@ -1,11 +1,11 @@
 //! Builds the body of an email that a client creates, from `bodyStructure`, or from `textBody`,
 //! `htmlBody` and `attachments`.
 //!
-//! RFC 8621 §4.6 leaves the arrangement of the latter three to the server:
+//! RFC 8621 §4.6 leaves the arrangement of these three lists to the server:
 //!
 //! - The text and the HTML become a multipart/alternative.
-//! - An attachment with a Content-ID becomes a multipart/related with the HTML (RFC 2387), unless
-//!   its disposition is `attachment`.
+//! - If there is HTML, it and the attachments with a Content-ID become a multipart/related
+//!   (RFC 2387), except attachments whose disposition is `attachment`.
 //! - The other attachments follow in a multipart/mixed.
 
 use std::collections::BTreeMap;
@@ -31,13 +31,13 @@ pub(super) struct PartBuilder<'a> {
     object: &'a Map<String, Value>,
     header: &'a HeaderFields,
     problems: &'a mut InvalidProperties,
-    /// By part id.
+    /// The texts of `bodyValues`, by part id.
     values: BTreeMap<&'a str, &'a str>,
     part_count: usize,
     pub(super) missing_blobs: Vec<String>,
-    /// Of all contents.
+    /// The bytes of all contents.
     pub(super) total_bytes: u64,
-    /// Of the contents that are blobs.
+    /// The bytes of the contents that are blobs.
     pub(super) blob_bytes: u64,
 }
 
@@ -117,6 +117,7 @@ impl<'a> PartBuilder<'a> {
             for (index, json) in self.array(json, "attachments").iter().enumerate() {
                 let path = format!("attachments/{index}");
                 let mut file = self.part(json, &path, "", 1)?;
+                // A client that sends null gets no disposition here.
                 if file.disposition.is_none() && json.get("disposition").is_none() {
                     file.disposition =
                         Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());
@@ -135,6 +136,7 @@ impl<'a> PartBuilder<'a> {
         json.as_array().map_or(&[], Vec::as_slice)
     }
 
+    /// Builds the only part of `textBody` or `htmlBody`.
     fn single_part(
         &mut self,
         name: &str,
@@ -153,8 +155,9 @@ impl<'a> PartBuilder<'a> {
         Ok(Some(part))
     }
 
-    /// Builds a part and the parts within. With an empty `default_type`, the default follows from
-    /// the content.
+    /// Builds a part and the parts within. `path` names the part in errors. The root of a
+    /// `bodyStructure` has depth 0, a part of a list depth 1. With an empty `default_type`, the
+    /// default follows from the content.
     fn part(
         &mut self,
         json: &'a Value,
@@ -167,6 +170,7 @@ impl<'a> PartBuilder<'a> {
             self.problems.add(path, "an object is expected");
             return Ok(PartDraft::default());
         };
+        // As for the depth, half of what is read.
         if self.part_count > limits::MAX_MIME_PARTS / 2 || depth > MAX_PART_DEPTH {
             self.problems.add(path, "there are too many parts, or they are nested too deep");
             return Ok(PartDraft::default());
@@ -177,6 +181,7 @@ impl<'a> PartBuilder<'a> {
             let path = format!("{path}/{name}");
             match name.as_str() {
                 "partId" | "blobId" | "subParts" => {}
+                // The size of a blob, which a client may send back, is ignored.
                 "size" if object.get("partId").is_none_or(Value::is_null) && value.is_u64() => {}
                 "charset" if object.get("partId").is_some_and(|id| !id.is_null()) => {
                     self.problems.add(path, "the server chooses it for a part with a partId");
@@ -235,6 +240,8 @@ impl<'a> PartBuilder<'a> {
         value.as_str().map(str::to_owned)
     }
 
+    /// Reads a `header:` property of a part, and adds its fields to `declared`. The root shares the
+    /// header of the message, so it may not set a field that the email sets.
     fn header_field(
         &mut self,
         name: &str,
@@ -284,6 +291,8 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
+    /// Builds the content of a part: the text of its `partId`, the bytes of its `blobId`, or its
+    /// `subParts`. If it is invalid, adds a problem or a missing blob, and returns an empty one.
     fn content(
         &mut self,
         object: &'a Map<String, Value>,
@@ -352,12 +361,19 @@ fn is_multipart(object: &Map<String, Value>) -> bool {
 /// The value before its parameters, and the parameters.
 type ParsedField = (String, Vec<(String, String)>);
 
+/// What a part says of its type and its header fields, before it is checked for contradictions.
 #[derive(Default)]
 struct PartProperties {
+    /// The property `type`.
     media_type: Option<String>,
+    /// The property `charset`.
     charset: Option<String>,
+    /// The fields of `header:` properties. Of Content-Type and Content-Disposition it has only the
+    /// names.
     header: HeaderFields,
+    /// The property `header:Content-Type`.
     type_field: Option<ParsedField>,
+    /// The property `header:Content-Disposition`.
     disposition_field: Option<ParsedField>,
 }
 
@@ -430,7 +446,7 @@ impl PartProperties {
 /// Gives a disposition to each part that has a name but no disposition, because a reader that
 /// follows RFC 2183 looks for the name there. The disposition is what RFC 8621 §4.1.4 would make of
 /// the part. `multipart` is the subtype of the parent, and `is_first` is whether the part counts as
-/// the first in it.
+/// the first in it: the root, the text and the HTML do, a part of `attachments` does not.
 fn set_missing_dispositions(part: &mut PartDraft, multipart: &str, is_first: bool) {
     let media_type = part.media_type.as_str();
     let is_media = ["image/", "audio/", "video/"].iter().any(|top| media_type.starts_with(top));
@@ -458,6 +474,8 @@ fn multipart(subtype: &str, parts: Vec<PartDraft>) -> PartDraft {
     }
 }
 
+/// Arranges text, HTML and attachments as the head of this file says. Without any, the body is an
+/// empty text.
 fn arrange(text: Option<PartDraft>, html: Option<PartDraft>, files: Vec<PartDraft>) -> PartDraft {
     let belongs_to_html =
         |file: &PartDraft| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");

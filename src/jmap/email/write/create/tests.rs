@@ -50,6 +50,7 @@ impl Fixture {
         }
     }
 
+    /// Creates an email, and returns it as Email/get with the arguments `ask` shows it.
     fn shown(&self, email: Value, ask: &Value) -> Value {
         let id = self.create(email).unwrap()["id"].clone();
         let mut arguments = json!({"ids": [id], "fetchAllBodyValues": true});
@@ -57,10 +58,9 @@ impl Fixture {
         self.call("Email/get", arguments)["list"][0].clone()
     }
 
-    /// Returns the properties that the error names.
+    /// Returns the properties that the error names, sorted.
     fn refused(&self, email: &Value) -> String {
-        let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
-        let error: Value = serde_json::from_str(&error).unwrap();
+        let error = self.create(email.clone()).unwrap_err();
         assert_eq!(error["type"], "invalidProperties", "{email} {error}");
         let mut names: Vec<&str> = error["properties"]
             .as_array()
@@ -72,6 +72,7 @@ impl Fixture {
         names.join(" ")
     }
 
+    /// Creates an email, and returns its message.
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
         let account = self.context.accessible_account(self.account.parse().unwrap()).unwrap();
@@ -187,7 +188,8 @@ fn invalid_properties_of_a_new_email_are_named() {
     assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
-    // This deep nesting is allowed. The refused objects above created no email.
+    // This deep nesting is allowed: it is less than `MAX_PART_DEPTH`. The refused objects above
+    // created no email.
     let mut deep = json!({"type": "multipart/mixed", "subParts": []});
     for _ in 0..25 {
         deep = json!({"type": "multipart/mixed", "subParts": [deep]});
@@ -358,6 +360,7 @@ fn dates_are_normalized_and_changes_returned() {
     );
     let old = bed.create(json!({"receivedAt": "1969-07-20T20:17:40Z"})).unwrap();
     assert_eq!(old["receivedAt"], "1970-01-01T00:00:00Z");
+    // RFC 5322 §3.3: the year in the time zone of the date is 1900 or later.
     for at in ["1899-12-31T23:59:59Z", "0099-01-01T00:00:00Z", "1900-01-01T00:30:00+01:00"] {
         let created = bed.create(json!({"sentAt": at}));
         assert_eq!(created.is_ok(), at.starts_with("1900"), "{at}");
