@@ -380,7 +380,7 @@ fn read_and_write_on(store: &Store) {
         (Some("Ann Lee"), Some("Europe/Berlin"))
     );
     let emails = snapshot.emails(ann, None, 99).unwrap();
-    assert_eq!(emails.len(), 7);
+    assert_eq!(emails.len(), 7, "8 were delivered, and one was destroyed");
     let text = snapshot.message(ann, emails[0].0).unwrap().unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
     assert_eq!(
