@@ -56,6 +56,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
 const MAX_DEVICE_ID_BYTES: usize = 255;
+/// The most types that one subscription names.
 const MAX_TYPES: usize = 64;
 
 /// Returns the account to which the caller's subscriptions belong: the first of the caller's own.
@@ -258,6 +259,7 @@ fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject
     object(id, one, &properties)
 }
 
+/// Returns a new random verification code.
 fn new_code() -> Result<String, Error> {
     let mut random = [0; 24];
     getrandom::fill(&mut random)
@@ -350,6 +352,7 @@ fn update_one(
     Ok(other_changes)
 }
 
+/// Returns the subscription `old` after a patch. The times are those of `update_one`.
 fn patched(
     id: ObjectId,
     old: &PushSubscription,
@@ -440,6 +443,7 @@ fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis
     Ok(at.min(latest))
 }
 
+/// Reads the names of types, which need not be known. Null stands for all types.
 fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     if value.is_null() {
         return Ok(None);

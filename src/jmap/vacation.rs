@@ -112,6 +112,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
     }
 }
 
+/// Returns these properties of a response.
 fn object(
     response: &VacationResponse,
     properties: &[VacationProperty],
@@ -120,6 +121,8 @@ fn object(
     Ok(object_of(properties, |property| values.remove(property.name()).unwrap_or_default()))
 }
 
+/// Returns the response `old` after a patch. `known` are the properties that the client may name,
+/// and `own` the addresses of the account.
 fn patched(
     old: &VacationResponse,
     patch: &Value,
