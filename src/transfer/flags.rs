@@ -13,7 +13,8 @@ use crate::model::limits;
 
 /// The letters `a` to `z`.
 const MAX_LETTERS: usize = 26;
-/// The most bytes of a `dovecot-keywords` file that are read.
+/// Callers take a larger `dovecot-keywords` file for an empty one. `Letters::parse` reads no more
+/// bytes than this.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
 
 /// The letters that stand for a keyword in every Maildir folder.
