@@ -120,9 +120,9 @@ impl Settings {
 }
 
 impl<'a> AdaptedScript<'a> {
-    /// Returns sentences for people on what the script does here and did not do on the other site:
-    /// scripts that it includes, and mailboxes into which it files, may not exist. `mailboxes` are
-    /// those of the account; with `None`, nothing is said of mailboxes.
+    /// Returns notes for people, each a sentence, on a script without errors: which scripts that it
+    /// includes, and which mailboxes into which it files, do not exist here. `mailboxes` are those
+    /// of the account; with `None`, there are no notes on mailboxes.
     #[must_use]
     pub fn notes(&self, mailboxes: Option<&MailboxesByUid>) -> Vec<String> {
         let includes = self.missing_includes.iter().map(|name| {
@@ -154,12 +154,14 @@ impl<'a> AdaptedScript<'a> {
     }
 }
 
+/// As `AdaptedScript::missing_includes`.
 fn missing_includes(script: &Script) -> Vec<String> {
     let includes = script.includes().into_iter();
     let missing = includes.filter(|one| one.location == Location::Global && !one.optional);
     missing.map(|one| one.name.clone()).collect()
 }
 
+/// As `AdaptedScript::mailboxes`.
 fn mailboxes(script: &Script) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     ir::walk(script.commands(), &mut |node| {

@@ -66,7 +66,7 @@ pub(super) fn redirect(
 }
 
 /// Returns the arguments of a `vacation` action in types of this crate. Texts of `:addresses` that
-/// are no mailboxes are left out.
+/// are no addresses are left out.
 pub(super) fn vacation_script(intent: VacationIntent) -> vacation::Script {
     let (mime, reason) = match intent.body {
         VacationBody::Text(text) => (false, text),

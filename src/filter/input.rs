@@ -23,7 +23,7 @@ pub(super) struct EngineInput<'a> {
     addresses: Vec<AddressSpec>,
     /// The character between user and detail of an address; empty if sub-addresses are off.
     separators: String,
-    /// The name of the owner.
+    /// The name of the owner; `None` if the account has none.
     display_name: Option<&'a str>,
 }
 

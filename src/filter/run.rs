@@ -50,8 +50,8 @@ pub fn run_alone(
     AccountScripts::of(vec![stage], request.settings).run(cache, request)
 }
 
-/// The fuel that the recipients of one account share, as a multiple of the fuel of one recipient
-/// (`RunLimits::fuel`).
+/// The fuel that the recipients of one account share, as a multiple of the fuel of one recipient.
+/// Fuel is the engine's measure of the work of a run (`RunLimits::fuel`).
 const RUNS_PER_ACCOUNT: u64 = 4;
 /// Finding the parts of a message costs one unit of fuel for this many bytes.
 const BYTES_PER_UNIT: usize = 256;
@@ -247,6 +247,7 @@ impl<'a> Sequence<'a> {
         compiled.most_fuel.fetch_max(outcome.fuel_used.max(1), Ordering::Relaxed);
         let mailboxes = world.mailboxes_read().saturating_mul(UNITS_PER_MAILBOX);
         let units = usize::try_from(outcome.fuel_used).unwrap_or(usize::MAX);
+        // With too little, nothing is left, and the next script fails.
         self.scripts.take_fuel(units.saturating_add(mailboxes));
         let included = world.included.borrow();
         // The script and the line of a command, which may be in an included script.

@@ -6,6 +6,7 @@ use restante_sieve::{Action, Outcome, RunLimits};
 /// What the scripts that ran so far have used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunUsage {
+    /// Units of work, as in `RunLimits::fuel`.
     fuel: u64,
     actions: u16,
     redirects: u16,

@@ -24,7 +24,7 @@ use crate::store::Error;
 /// The mailboxes of an account, by uid.
 pub(super) type MailboxesByUid = BTreeMap<MailboxUid, Mailbox>;
 
-/// The mailboxes of an account.
+/// The mailboxes of an account, by uid and by path.
 struct AccountMailboxes {
     by_uid: MailboxesByUid,
     /// By path: the names of the mailbox and of those above it, with `/` between them. A mailbox
@@ -126,8 +126,8 @@ impl<'a> AccountWorld<'a> {
 }
 
 /// Returns the path of a mailbox (its name and those of the mailboxes above it, with `/` between
-/// them) and the topmost of these mailboxes. In a damaged store a mailbox may be above itself; the
-/// path ends before any mailbox comes a second time.
+/// them) and the topmost of these mailboxes. In a damaged store a mailbox may be above itself: the
+/// path ends where a parent would come a second time.
 pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
     let mut names = vec![mailbox.name.as_str()];
     let (mut top, mut seen) = (mailbox, BTreeSet::new());
