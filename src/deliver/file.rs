@@ -303,7 +303,8 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
     })
 }
 
-/// Writes what scripts decided for one recipient besides emails and the reply.
+/// Writes what scripts decided for one recipient besides emails and the reply. `email` is what was
+/// filed, for actions and errors to refer to; `None` if nothing was.
 fn write_scripts(
     txn: &mut Txn<'_>,
     scripts: &ScriptWrites,
@@ -312,8 +313,8 @@ fn write_scripts(
     for PlannedAction { new: NewAction { action, bytes }, copy } in &scripts.actions {
         let last = txn.state().last_action;
         let queued = txn.queue_action(Action { email, ..action.clone() }, bytes)?;
-        // If an equal notification for another recipient is queued already, `queued` is its id, and
-        // its copy is filed. A new action has an id above all earlier ones.
+        // If an equal notification for another recipient is queued already, `queued` is the id of
+        // that one, whose copy was filed with it. A new action has an id above all earlier ones.
         if let Some(PlannedCopy { message, rows, fcc }) = copy
             && queued.0 > last
         {

@@ -73,7 +73,8 @@ pub(super) struct PlannedEmail {
 /// An action of a script, with the copy that is filed if the action is queued.
 pub(super) struct PlannedAction {
     pub(super) new: NewAction,
-    /// The copy of a notification for the owner (RFC 8580); `None` if the script wants none.
+    /// The copy of a notification for the owner (RFC 8580); `None` if the script wants none, or if
+    /// the copy is that of another recipient of the notification.
     pub(super) copy: Option<PlannedCopy>,
 }
 

@@ -4,7 +4,8 @@
 //!   only if the protocol can carry the reason exactly, by `ereject` with what it can carry.
 //! - Otherwise a report to the sender is planned. If none can be sent, a message that is neither
 //!   stored nor redirected is refused in the protocol with what can be carried of the reason, so
-//!   that it is never lost without a word. Of one that is, the sender hears nothing.
+//!   that it is never lost without a word. The sender of a message that is stored or redirected
+//!   hears nothing then.
 
 use super::job::ScriptWrites;
 use super::scripts::Planner;

@@ -22,7 +22,8 @@ pub(super) struct EditedVersion {
 
 /// The versions of one message, which its recipients share.
 ///
-/// - All together have at most `max_bytes`.
+/// - All together have at most `max_bytes`, or a little more: before a version is made, it counts
+///   as large as the message as received (`left`).
 /// - Each account gets an equal share of the bytes that the accounts before it left, so that the
 ///   scripts of one account do not take all. If the share is less than one version and the bytes
 ///   that are left are not, the account may make one version.

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::vacation;
 
-/// The decisions of all scripts about one message for one account.
+/// The decisions of all scripts about one message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterResult {
     /// In the order in which scripts took them. No two store the same version in the same target.

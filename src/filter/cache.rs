@@ -29,7 +29,7 @@ pub(super) struct CompiledScript {
     /// Empty if the script has errors.
     pub(super) rules: RuleIndex,
     pub(super) source: Arc<[u8]>,
-    /// The most units of fuel (`RunLimits::fuel`) that a run of it has used; 0 before the first run.
+    /// The most fuel (`RunLimits::fuel`) that a run of it has used; 0 before the first run.
     pub(super) most_fuel: AtomicU64,
 }
 
