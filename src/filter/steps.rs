@@ -1,5 +1,5 @@
-//! Records which commands of a script ran, and which took which action. `run` makes steps of the
-//! decision of the actions, and finds the rules that fired by the commands.
+//! Records which commands of a script ran, and which took which action. `run` turns the actions
+//! into steps of the decision (`FilterStep`), and finds by the commands which rules fired.
 
 use std::collections::BTreeSet;
 

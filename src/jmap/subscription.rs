@@ -201,6 +201,7 @@ fn set(
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))
         .transpose();
+    // When a subscription of this credential must expire.
     let latest = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(new_code()?)).collect();
     let codes = codes?;

@@ -169,13 +169,13 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
     );
     assert_eq!(fixture.decide("prvs=0123456789=bob@example.net", 5), "answered");
     assert_eq!(fixture.decide("bob@example.net", 6), "already-told");
-    // The address in a rewritten one (SRS) of another domain is only the sender's claim.
+    // That another domain has rewritten an address of Bob's (SRS) is only the sender's claim.
     assert_eq!(
         fixture.decide("SRS0=ab12=XY=example.net=bob@attacker.example", 10),
         "not-in-audience"
     );
-    // In a rewritten one of its own domain it counts, but the owner has not written to Zoe: the
-    // draft does not count.
+    // An address that its own domain has rewritten counts, but the owner has not written to Zoe:
+    // the draft does not count.
     assert_eq!(fixture.decide("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
     fixture.edit_response(|response| {
         (response.audience, response.copies) = (Audience::Everyone, true);

@@ -180,7 +180,7 @@ const CY: &str = "cy@example.org";
 #[test]
 fn versions_of_one_account_leave_room_for_another() {
     let header = "require [\"editheader\", \"fileinto\", \"mailbox\", \"envelope\"];\n";
-    // Ann's script makes as many versions as there is room for. Cy's makes one.
+    // Ann's script makes as many versions as there is room for in all, and Cy's makes one.
     let (fixture, cy) = fixture_with_room(3);
     fixture.activate(&format!("{header}{THREE_VERSIONS}"));
     let edit = format!("{header}addheader \"X-Cy\" \"1\";");
