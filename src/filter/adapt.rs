@@ -154,14 +154,14 @@ impl<'a> AdaptedScript<'a> {
     }
 }
 
-/// As `AdaptedScript::missing_includes`.
+/// Returns the value of `AdaptedScript::missing_includes` for a script.
 fn missing_includes(script: &Script) -> Vec<String> {
     let includes = script.includes().into_iter();
     let missing = includes.filter(|one| one.location == Location::Global && !one.optional);
     missing.map(|one| one.name.clone()).collect()
 }
 
-/// As `AdaptedScript::mailboxes`.
+/// Returns the value of `AdaptedScript::mailboxes` for a script.
 fn mailboxes(script: &Script) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     ir::walk(script.commands(), &mut |node| {
