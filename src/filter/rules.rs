@@ -86,6 +86,7 @@ impl RuleIndex {
     }
 }
 
+/// Whether a block has a command other than `if`.
 fn has_commands(block: &[Command]) -> bool {
     block.iter().any(is_no_if)
 }
@@ -136,6 +137,7 @@ impl Settings {
 /// read for each of them.
 const NEAR_BYTES: u32 = 512;
 
+/// Returns the rules of a script in the order of the source.
 fn rules(script: &Script, source: &[u8]) -> Vec<ScriptRule> {
     let index = LineIndex::new(source);
     let mut starts: Vec<u32> = RuleIndex::new(script).by_command.into_values().collect();
@@ -175,6 +177,7 @@ fn name_before(before: &[u8]) -> Option<String> {
     None
 }
 
+/// Returns the beginning of a source or a name as a text to show.
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.trim_ascii()).chars().take(MAX_RULE_TEXT_CHARS).collect()
 }

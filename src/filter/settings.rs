@@ -22,8 +22,8 @@ const NOT_OFFERED: [Extension; 7] = [
     Extension::Enclose,
 ];
 
-/// Fields that no script may add or delete: they are written by deliveries, and Delivered-To ends
-/// loops of redirects.
+/// Fields that no script may add or delete, besides those of the engine (`PROTECTED_FIELDS`):
+/// deliveries write them, and Delivered-To ends loops of redirects.
 const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
 /// The most edited versions of a message that all scripts make for one recipient. Each takes the
 /// memory of the whole message.

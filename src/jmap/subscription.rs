@@ -170,6 +170,7 @@ pub(super) struct PushSetArgs {
     /// Objects by creation id.
     #[serde(default)]
     create: BTreeMap<String, JsonObject>,
+    /// Patches by id, or by `#` and a creation id.
     #[serde(default)]
     update: BTreeMap<String, JsonObject>,
     #[serde(default)]
