@@ -93,6 +93,7 @@ impl MailboxPath {
         let head = self.inbox.then(|| "Inbox".to_owned());
         let names = self.names.iter().enumerate().map(|(at, name)| {
             let special = |c: char| matches!(c, '/' | '\\' | '%' | '~' | ':') || c.is_control();
+            // Unescaped, the name would be taken for the Inbox, be hidden, or be `.` or `..`.
             let first = self.is_no_inbox(at, name) || name.starts_with('.');
             let path_so_far = Self {
                 inbox: self.inbox,
