@@ -27,14 +27,17 @@ use crate::wire::smtp::Reply;
 
 /// Queued commits, and what to answer when they are durable.
 pub(super) struct PendingDelivery {
-    /// For each accepted recipient, in order, what became of the message.
+    /// For each accepted recipient, in order, what became of the message. Empty if there is a
+    /// `refusal`.
     outcomes: Vec<Result<FilingResult, Error>>,
     /// The account of each accepted recipient, in order.
     accounts: Vec<AccountId>,
     /// The reply to every recipient, if the message itself is refused. Then nothing is queued.
     refusal: Option<Reply>,
+    /// Waits for the commits; `None` if there is a `refusal`.
     ticket: Option<Ticket>,
-    /// Refunded if the commits do not become durable.
+    /// What was charged for the actions that are queued. Refunded if the commits do not become
+    /// durable.
     charges: RateCharges,
     /// Postfix's queue id, for the log.
     queue_id: Option<String>,
@@ -45,8 +48,10 @@ pub(super) struct PendingDelivery {
 impl Deliverer {
     /// Parses the message, plans, and queues the commits.
     ///
-    /// Bytes before the header are removed: after the trace fields, a blank line among them would
-    /// end the header.
+    /// Bytes before the header are not stored. They would stand behind the trace fields, where a
+    /// blank line among them would end the header.
+    ///
+    /// A message with `limits::MAX_RECEIVED_FIELDS` Received fields is refused.
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,
@@ -147,7 +152,7 @@ impl Deliverer {
         prepared
     }
 
-    /// Waits until the commits are durable, and returns the reply for each recipient.
+    /// Waits until the commits are durable, and returns the reply for each accepted recipient.
     pub(super) async fn replies(&self, prepared: PendingDelivery) -> Vec<Reply> {
         if let Some(reply) = prepared.refusal {
             prepared.accounts.iter().for_each(|_| metrics::count_delivery(refusal_outcome(&reply)));
@@ -223,7 +228,8 @@ fn refusal_outcome(reply: &Reply) -> DeliveryOutcome {
     if reply.code < 500 { DeliveryOutcome::Deferred } else { DeliveryOutcome::Refused }
 }
 
-/// `durable` lists the accounts that were overtaken.
+/// Returns the error of an account whose commit is not durable. `durable` is the result of the
+/// ticket: the accounts whose commits were overtaken, or the error of all.
 fn check_written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
     match durable {
         Ok(overtaken) if overtaken.contains(&account) => Err(Error::Overtaken(account)),

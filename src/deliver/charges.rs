@@ -1,4 +1,4 @@
-//! Tells which charges of a delivery were used.
+//! Tells which charges of a delivery were used: those for what a commit has queued.
 
 use super::job::AccountJob;
 use super::outcome::FiledAccount;
@@ -6,9 +6,11 @@ use super::rates::RateCharges;
 use crate::store::Error;
 use crate::vacation::ReplyDecision;
 
+/// The job of an account, and the result of its commit; `None` if there was no commit.
 type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FiledAccount, Error>>);
 
-/// Splits the charges of the jobs: for what is queued, and for what is not.
+/// Splits the charges of the jobs. Returns the used ones first, then those to refund. A job that
+/// could not be planned has none: `plan_account` has refunded them.
 pub(super) fn sort_charges<'a>(
     jobs: impl Iterator<Item = JobOutcome<'a>>,
 ) -> (RateCharges, RateCharges) {

@@ -1,11 +1,12 @@
 //! Files a message for one account, in the transaction of its commit.
 //!
-//! - A recipient for whom the LMTP transaction was served before gets the same answer again, and
-//!   nothing else is done for it.
+//! - A recipient for whom the LMTP transaction was served before is answered from the record of
+//!   the transaction, and nothing else is done for it.
 //! - What the scripts decided for the others is joined: one email for each version of the message,
-//!   in all the mailboxes. An email that was filed for an earlier recipient gets the further
-//!   mailboxes.
-//! - No discard and no refusal covers a recipient for whom it was not decided.
+//!   in all the mailboxes. An email of the same version that was filed for an earlier recipient
+//!   gets the further mailboxes, unless its owner has destroyed it. Without scripts, an earlier
+//!   email stays as it is.
+//! - A discard or a refusal holds only for the recipient for whom a script decided it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,9 +34,11 @@ type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
 
 /// An email that one or several recipients want.
 struct JoinedEmail<'a> {
+    /// The one of the first of these recipients. All have the same version.
     planned: &'a PlannedEmail,
     /// The trace fields of the first of these recipients.
     prefix: &'a [u8],
+    /// The targets and keywords of all these recipients.
     targets: BTreeSet<&'a StoreTarget>,
     keywords: BTreeSet<String>,
 }
@@ -84,7 +87,8 @@ pub(super) fn file(
         write_scripts(txn, &work.writes, email)?;
     }
     count_rules(txn, &fresh)?;
-    // Without scripts, nothing is left to do where an email was filed before.
+    // Nothing is decided if no recipient is fresh. Nor is it for recipients without scripts if an
+    // email was filed before.
     let is_done = fresh.iter().all(|(.., work)| former.is_some() && !work.is_scripted);
     let decision = if is_done {
         ReplyDecision::Silent(Silence::new(NoReplyReason::Script, FILED_BEFORE))
@@ -110,6 +114,7 @@ pub(super) fn file(
         match (work, &served) {
             (Some(work), _) => result(work, &emails, former, &decision),
             (None, Some(served)) => repeated_result(served, recipient),
+            // Cannot be: without a record, all recipients are fresh.
             (None, None) => FilingResult::Again(email),
         }
     });
@@ -121,7 +126,8 @@ pub(super) fn file(
     })
 }
 
-/// Returns the recipients for whom the transaction was not served before.
+/// Returns the recipients for whom the transaction was not served before; `Overtaken` if nothing
+/// was planned for one of them.
 fn fresh_recipients<'a>(
     txn: &Txn<'_>,
     job: &'a AccountJob,
@@ -140,8 +146,9 @@ fn fresh_recipients<'a>(
     Ok(fresh)
 }
 
-/// Creates the emails that the recipients want. `former` are the emails that were filed for earlier
-/// recipients: the one with the same version gets the further mailboxes and keywords.
+/// Joins the emails that the recipients want, and files each (`file_email`). `former` are the
+/// emails that were filed for earlier recipients. If there are any, a recipient without scripts
+/// wants none.
 fn file_emails(
     txn: &mut Txn<'_>,
     fresh: &[Fresh<'_>],
@@ -174,6 +181,8 @@ fn file_emails(
     joined.into_iter().map(|email| file_email(txn, email, former, message)).collect()
 }
 
+/// Adds the mailboxes and keywords to the email of the same version in `former`, unless that is
+/// destroyed. If there is no such email, creates one.
 fn file_email(
     txn: &mut Txn<'_>,
     joined: JoinedEmail<'_>,
@@ -214,7 +223,7 @@ fn mailboxes(
     targets.iter().map(|target| mailbox(txn, target)).collect()
 }
 
-/// Returns as many keywords as an email may have.
+/// Returns the first `limits::MAX_KEYWORDS` of these keywords.
 fn bounded(keywords: BTreeSet<String>) -> BTreeSet<String> {
     keywords.into_iter().take(limits::MAX_KEYWORDS).collect()
 }
@@ -235,7 +244,8 @@ fn record(
     if fresh.is_empty() { Ok(()) } else { txn.remember_delivery(hash, &emails, recipients) }
 }
 
-/// Returns what became of the message for a recipient for whom it was filed now.
+/// Returns what became of the message for a recipient for whom it was filed now: `emails` are the
+/// emails of this commit, and `former` is the first one that was filed for an earlier recipient.
 fn result(
     work: &RecipientWork,
     emails: &[FiledVersion],
@@ -258,7 +268,7 @@ fn result(
     }
 }
 
-/// Returns what became of the message when it came first.
+/// Returns what became of the message when the transaction was served for this recipient.
 fn repeated_result(served: &DeliveryRow, recipient: &RecipientJob) -> FilingResult {
     match served.outcome(&recipient.address) {
         Some(RecipientOutcome::Refused(text)) => FilingResult::Refused(text.to_owned()),
@@ -266,7 +276,7 @@ fn repeated_result(served: &DeliveryRow, recipient: &RecipientJob) -> FilingResu
     }
 }
 
-/// Returns the steps of all recipients, each once.
+/// Returns the steps of all recipients, equal ones once: at most `limits::MAX_FILTER_STEPS`.
 fn joined_steps(fresh: &[Fresh<'_>]) -> Vec<FilterStep> {
     let mut steps: Vec<FilterStep> = Vec::new();
     for step in fresh.iter().flat_map(|(.., work)| &work.writes.steps) {
@@ -293,7 +303,8 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
     })
 }
 
-/// Writes what scripts decided for one recipient besides emails and the reply.
+/// Writes what scripts decided for one recipient besides emails and the reply. `email` is what was
+/// filed, for actions and errors to refer to; `None` if nothing was.
 fn write_scripts(
     txn: &mut Txn<'_>,
     scripts: &ScriptWrites,
@@ -302,7 +313,8 @@ fn write_scripts(
     for PlannedAction { new: NewAction { action, bytes }, copy } in &scripts.actions {
         let last = txn.state().last_action;
         let queued = txn.queue_action(Action { email, ..action.clone() }, bytes)?;
-        // An equal notification for another recipient may be queued already, with its copy.
+        // If an equal notification for another recipient is queued already, `queued` is the id of
+        // that one, whose copy was filed with it. A new action has an id above all earlier ones.
         if let Some(PlannedCopy { message, rows, fcc }) = copy
             && queued.0 > last
         {
@@ -312,7 +324,7 @@ fn write_scripts(
     for version in &scripts.versions {
         txn.put_message(&version.rows, &version.message.0)?;
     }
-    // A message that is refused may come again.
+    // A message that is refused may come again, and is no duplicate then.
     let is_served = scripts.refusal.is_none();
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
         txn.remember_duplicate(hash, *until)?;
@@ -329,7 +341,7 @@ fn write_scripts(
     Ok(())
 }
 
-/// Counts each rule that fired once, for however many of the recipients it did.
+/// Counts one message for each rule that fired, even if it fired for several recipients.
 fn count_rules(txn: &mut Txn<'_>, fresh: &[Fresh<'_>]) -> Result<(), Error> {
     let mut joined: BTreeMap<(ObjectId, BlobHash), BTreeSet<u32>> = BTreeMap::new();
     for FiredRules { script, source, rules } in
@@ -343,8 +355,11 @@ fn count_rules(txn: &mut Txn<'_>, fresh: &[Fresh<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Queues the planned reply, unless the response changed or the sender was told since it was
-/// planned. `is_due` is false if the recipient was served meanwhile.
+/// Queues the planned reply and files its copy, and returns what the account answers. Nothing is
+/// queued if no reply was planned, `is_due` is false, the response has changed since the reply was
+/// planned, or the sender was told meanwhile. `is_due` is false if the recipient of the reply was
+/// served meanwhile, or if the response would answer a message that was filed for an earlier
+/// recipient.
 fn answer(
     txn: &mut Txn<'_>,
     job: &AccountJob,

@@ -6,8 +6,8 @@
 //!   change.
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows` (the first version), `v2.rows` (format 2) and `v4.rows` (format 4) never
-//!   change.
+//! - `v1.rows`, `v2.rows` and `v4.rows` are stores that programs of format 1, 2 and 4 wrote. They
+//!   never change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +80,7 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
     engine
 }
 
+/// Writes rows of every kind. The bounds are small, so that a few emails have ranks and folds.
 fn fill_store(engine: Arc<MemoryEngine>) {
     let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -324,7 +325,7 @@ fn stores_of_every_format_can_be_read_and_changed() {
 }
 
 #[test]
-fn store_of_a_later_format_is_refused() {
+fn first_format_is_raised_and_a_later_one_is_refused() {
     let lines = std::fs::read_to_string(file(FIRST)).unwrap();
     let format = |engine: &MemoryEngine| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -380,7 +381,7 @@ fn read_and_write_on(store: &Store) {
         (Some("Ann Lee"), Some("Europe/Berlin"))
     );
     let emails = snapshot.emails(ann, None, 99).unwrap();
-    assert_eq!(emails.len(), 7);
+    assert_eq!(emails.len(), 7, "8 were delivered, and one was destroyed");
     let text = snapshot.message(ann, emails[0].0).unwrap().unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
     assert_eq!(

@@ -13,11 +13,13 @@ use crate::store::EncodedMessage;
 use crate::vacation::{self, RateCharge, ReplyDecision};
 
 pub(super) struct AccountJob {
-    /// In order, each address once.
+    /// In the order of the envelope, each address once.
     pub(super) recipients: Vec<RecipientJob>,
     pub(super) answer: PlannedAnswer,
+    /// `None` if no recipient asked for one, or none can be sent.
     pub(super) notification: Option<SuccessNotification>,
-    /// If the message is a report: the submission that it is about.
+    /// The submission that the message reports on; `None` if it is no report, or on none of the
+    /// account.
     pub(super) submission: Option<ObjectId>,
 }
 
@@ -40,11 +42,13 @@ pub(super) struct RecipientWork {
     pub(super) writes: ScriptWrites,
 }
 
-/// The one answer that the sender may get from an account.
+/// The one answer that the sender may get from an account, or why there is none.
 pub(super) struct PlannedAnswer {
-    /// The index of the recipient to which the message was that is answered.
+    /// The index in `AccountJob::recipients` of the recipient whose copy of the message is or would
+    /// be answered. If neither a script nor the response is to answer, that of the first recipient
+    /// that was not served before.
     pub(super) recipient: usize,
-    /// Whether a script answers. Otherwise the response of the account does, if it is on.
+    /// Whether a script decides on the answer. If not, the response of the account does.
     pub(super) is_scripted: bool,
     pub(super) decision: ReplyDecision<Box<PlannedReply>>,
 }
@@ -53,7 +57,7 @@ pub(super) struct PlannedAnswer {
 pub(super) struct SuccessNotification {
     pub(super) action: NewAction,
     pub(super) charge: RateCharge,
-    /// The indices of the recipients that it names.
+    /// The indices in `AccountJob::recipients` of the recipients that it names.
     pub(super) recipients: Vec<usize>,
 }
 
@@ -69,7 +73,8 @@ pub(super) struct PlannedEmail {
 /// An action of a script, with the copy that is filed if the action is queued.
 pub(super) struct PlannedAction {
     pub(super) new: NewAction,
-    /// The copy of a notification, for the owner (RFC 8580).
+    /// The copy of a notification for the owner (RFC 8580); `None` if the script wants none, or if
+    /// the copy is that of another recipient of the notification.
     pub(super) copy: Option<PlannedCopy>,
 }
 
@@ -80,23 +85,24 @@ pub(super) struct PlannedCopy {
     pub(super) fcc: vacation::Fcc,
 }
 
-/// What scripts have written besides emails and the reply.
+/// What the commit writes for the scripts of a recipient, besides emails and the reply.
 #[derive(Default)]
 pub(super) struct ScriptWrites {
     /// Redirects, notifications, and reports of a refusal.
     pub(super) actions: Vec<PlannedAction>,
-    /// The versions that redirects name.
+    /// The edited versions that redirects send. Their bytes must be stored.
     pub(super) versions: Vec<Rc<EditedVersion>>,
     /// What was charged for `actions`.
     pub(super) charges: RateCharges,
-    /// The text with which the recipient is refused.
+    /// The text with which the recipient is refused in the protocol; `None` if it is not.
     pub(super) refusal: Option<String>,
-    /// What the `duplicate` test remembers, and until when.
+    /// The hashes of keys that the `duplicate` test remembers, and until when.
     pub(super) duplicates: Vec<([u8; 32], UtcMillis)>,
+    /// The steps of the decision, with one for `error`.
     pub(super) steps: Vec<FilterStep>,
     /// The rules that are counted.
     pub(super) fired: Vec<FiredRules>,
-    /// If a run failed: the script, the line and the reason.
+    /// If a run failed: the script, the line and the reason, as in `FilterResult::error`.
     pub(super) error: Option<(String, u32, String)>,
 }
 

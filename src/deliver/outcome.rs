@@ -27,7 +27,7 @@ pub(super) fn log_text(decision: &ReplyDecision<ActionId>) -> String {
 pub(super) struct FiledAccount {
     /// One for each recipient of the job, in order.
     pub(super) results: Vec<FilingResult>,
-    /// The indices of the recipients that were not served before.
+    /// The indices of the recipients that this commit served: those that were not served before.
     pub(super) served: Vec<usize>,
     pub(super) is_answered: bool,
     pub(super) is_notified: bool,
@@ -50,7 +50,8 @@ pub(super) enum FilingResult {
     Again(Option<EmailId>),
 }
 
-/// Returns the reply for a recipient whose delivery is durable.
+/// Returns the reply for a recipient for whom the commit is durable, which may be a refusal by a
+/// script.
 pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     let text = match filed {
         FilingResult::New { email, .. } => format!("filed as {email}"),
@@ -62,7 +63,7 @@ pub(super) fn acceptance(filed: &FilingResult) -> Reply {
     Reply::new(250, [2, 0, 0], text)
 }
 
-/// Returns the reply for a recipient whose message is not filed.
+/// Returns the reply for a recipient whose account was not committed to, because of `error`.
 pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),

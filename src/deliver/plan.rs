@@ -19,8 +19,8 @@ pub(super) struct PlannedReply {
     pub(super) due: DueReply,
     /// What was charged to the rate. It must be refunded if the reply is not queued.
     pub(super) charge: RateCharge,
-    /// The rows of the copy of the reply, if one is filed. The copy joins the original's thread
-    /// whatever its subject.
+    /// The rows of the copy of the reply; `None` if no copy is filed. The copy joins the thread of
+    /// the message that is answered, whatever its subject.
     pub(super) copy: Option<EncodedMessage>,
 }
 
@@ -104,7 +104,8 @@ impl Deliverer {
         Ok(ReplyDecision::Reply(Box::new(PlannedReply { due, charge, copy })))
     }
 
-    /// Encodes a message that is sent as rows. It is also in the threads of `original`.
+    /// Returns the encoded rows for the copy of a message that is sent. `original` are the thread
+    /// keys of the message for which it is sent: the copy gets them, too.
     pub(super) fn encode_copy(&self, message: &[u8], original: &[ThreadKey]) -> EncodedMessage {
         let mut rows = rows_of_any(message, self.store.secrets());
         for key in original {
@@ -116,8 +117,8 @@ impl Deliverer {
     }
 }
 
-/// The address to which the sender wrote (RFC 3461 §4.2), if the directory resolves it to this
-/// account; the client could claim any address.
+/// Returns the address to which the sender wrote (RFC 3461 §4.2). `None` if it is not known, or the
+/// directory does not resolve it to this account: the client could claim any address.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
     let mail_address =
         original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;

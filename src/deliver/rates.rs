@@ -5,8 +5,8 @@
 //!   success (RFC 3461 §4.1), those of scripts (RFC 5435), and reports of a refusal.
 //! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
 //!   multiply a message without end.
-//! - All are charged before the commit, and refunded if nothing is queued or it does not become
-//!   durable.
+//! - All are charged before the commit. A charge is refunded if the message for which it was made
+//!   is not queued, or the commit does not become durable.
 
 use crate::filter;
 use crate::vacation::{RateCharge, RateLimiter, RateLimits};
@@ -48,7 +48,8 @@ impl RateCharges {
     }
 }
 
-/// Only the account limits its redirects: all accounts may redirect to one provider.
+/// Returns the limits of redirects: one for the account, none for the domain of the target and none
+/// for the site, because all accounts may redirect to one provider.
 pub(super) fn redirect_limits(settings: &filter::Settings) -> RateLimits {
     RateLimits { account: settings.redirects_per_hour, domain: u32::MAX, site: u32::MAX }
 }

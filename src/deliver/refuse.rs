@@ -1,9 +1,11 @@
 //! Refuses a message for one recipient, as a script says (RFC 5429).
 //!
-//! - In the protocol, if nothing else became of the message and the protocol can carry the reason.
-//! - Otherwise by a report to the sender. If none can be sent and nothing else became of the
-//!   message, it is refused in the protocol with what can be carried of the reason, so that it is
-//!   never lost without a word.
+//! - If scripts neither store nor redirect the message, it is refused in the protocol: by `reject`
+//!   only if the protocol can carry the reason exactly, by `ereject` with what it can carry.
+//! - Otherwise a report to the sender is planned. If none can be sent, a message that is neither
+//!   stored nor redirected is refused in the protocol with what can be carried of the reason, so
+//!   that it is never lost without a word. The sender of a message that is stored or redirected
+//!   hears nothing then.
 
 use super::job::ScriptWrites;
 use super::scripts::Planner;
@@ -13,16 +15,18 @@ use crate::outbox::mdn::compose_rejection;
 
 /// The longest text of a refusal in the protocol. The row of the delivery keeps it.
 const MAX_REFUSAL_BYTES: usize = 2000;
-/// The longest line of it. A line of a reply has at most 512 bytes (RFC 5321 §4.5.3.1.5).
+/// The longest line of such a text. A line of a reply has at most 512 bytes, with the codes before
+/// the text (RFC 5321 §4.5.3.1.5).
 const MAX_REFUSAL_LINE_BYTES: usize = 400;
+/// The text of a refusal whose reason the protocol cannot carry.
 const UNREADABLE_REASON: &str = "the recipient refuses this message";
 
 impl Planner<'_> {
-    /// A report is written for a person by `reject`, and for servers by `ereject` (RFC 5429 §2.1,
-    /// §2.2).
+    /// Plans the refusal, after all other actions of the scripts. `in_protocol` is true for
+    /// `ereject` and false for `reject`.
     pub(super) fn reject(&self, in_protocol: bool, reason: &str, writes: &mut ScriptWrites) {
-        let is_first = self.emails.is_empty() && !writes.has_redirect();
-        if is_first {
+        let is_only_refused = self.emails.is_empty() && !writes.has_redirect();
+        if is_only_refused {
             let exact = exact_text(reason);
             if exact.is_some() || in_protocol {
                 writes.refusal = exact.or_else(|| Some(shortened_text(reason)));
@@ -32,12 +36,13 @@ impl Planner<'_> {
         let Err(why) = self.report_refusal(in_protocol, reason, writes) else { return };
         let account = self.owner.target.account;
         tracing::info!(%account, why, "no report that a script refused the message");
-        if is_first {
+        if is_only_refused {
             writes.refusal = Some(shortened_text(reason));
         }
     }
 
-    /// Plans a report to the sender. The error says why there can be none.
+    /// Plans a report to the sender: for `ereject` a delivery status notification, for `reject` a
+    /// disposition notification (RFC 5429 §2.1, §2.2). The error says why there can be none.
     fn report_refusal(
         &self,
         in_protocol: bool,
@@ -70,9 +75,12 @@ impl Planner<'_> {
     }
 }
 
-/// Returns a reason as lines of ASCII; `None` if the protocol cannot carry all of it. A reply has
-/// no blank lines, and no CR within a line (`Reply::write`); those at the ends of the reason are
-/// no part of it. Long lines are broken, as RFC 5429 §2.5 allows.
+/// Returns a reason as lines of printable ASCII with `\n` between them. `None` if the protocol
+/// cannot carry all of it, or it is empty, or longer than `MAX_REFUSAL_BYTES`.
+///
+/// A reply has no blank lines, and no CR within a line (`Reply::write`). Line ends around the
+/// reason and blanks at the ends of its lines are left out, and do not count as a part of it. Long
+/// lines are broken, as RFC 5429 §2.5 allows.
 fn exact_text(reason: &str) -> Option<String> {
     let text = reason.trim_start_matches(['\r', '\n']).trim_end_matches([' ', '\r', '\n']);
     let lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches(' ')).collect();
@@ -85,12 +93,15 @@ fn exact_text(reason: &str) -> Option<String> {
     (!text.is_empty() && text.len() <= MAX_REFUSAL_BYTES).then_some(text)
 }
 
-/// Returns what the protocol can carry of a reason, in lines of ASCII.
+/// Returns what the protocol can carry of a reason: its beginning without blank lines, and with
+/// blanks in place of controls. Of a reason that is not ASCII, or has no text, that is
+/// `UNREADABLE_REASON`.
 fn shortened_text(reason: &str) -> String {
     let plain = |c: char| match c {
         '\n' | ' '..='~' => c,
         _ => ' ',
     };
+    // 10 bytes are left for the line ends that `pieces` adds.
     let text: String = reason.chars().map(plain).take(MAX_REFUSAL_BYTES - 10).collect();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let text = lines.collect::<Vec<_>>().join("\n");
@@ -98,7 +109,8 @@ fn shortened_text(reason: &str) -> String {
     text.unwrap_or_else(|| UNREADABLE_REASON.to_owned())
 }
 
-/// Breaks a line of ASCII into lines that are short enough, at blanks if there are any.
+/// Breaks a line of ASCII into lines of at most `MAX_REFUSAL_LINE_BYTES`, at blanks if there are
+/// any.
 fn pieces(line: &str) -> Vec<&str> {
     let (mut rest, mut out) = (line.trim_end(), Vec::new());
     while let Some((head, tail)) = rest.split_at_checked(MAX_REFUSAL_LINE_BYTES + 1) {
@@ -130,6 +142,7 @@ mod tests {
         assert_eq!(exact_text(&format!("{line}x")), Some(format!("{line}\nx")));
         assert_eq!(exact_text(&format!("{line} x")), Some(format!("{line}\nx")));
         assert_eq!(exact_text(&format!("a {line}")), Some(format!("a\n{line}")));
+        // 5 lines of 400 bytes and 4 line ends are too long.
         assert_eq!(exact_text(&[line.as_str(); 5].join("\n")), None);
     }
 

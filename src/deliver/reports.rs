@@ -13,7 +13,8 @@ use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
-    /// Files every report that is due. Returns when the next one will be due.
+    /// Files every report that is due. Returns when the next one will be due; `None` if that of no
+    /// response is known yet. `net::reports` calls this again and again.
     ///
     /// A failure to file a report is logged, and the next call tries again. May wait for the disk,
     /// so an asynchronous task must not call this.
@@ -41,8 +42,8 @@ impl Deliverer {
         Ok(next)
     }
 
-    /// Returns false, and files nothing, if the response has changed or its report was filed since
-    /// it was read.
+    /// Files the report of a response that is over. Returns false, and files nothing, if the
+    /// response has changed or its report was filed since `response` was read.
     fn file_report(
         &self,
         account: AccountId,

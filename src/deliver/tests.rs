@@ -123,7 +123,7 @@ impl Fixture {
     }
 }
 
-/// The address with the damaged row may belong to the account itself.
+/// It is not answered because the address, whose row is damaged, may belong to the account itself.
 #[test]
 fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
     for damaged in [None, Some(vec![99])] {
@@ -133,6 +133,7 @@ fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
         let puts =
             vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+        // A change makes the directory read its rows anew.
         fixture.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
         assert!(
             fixture.send("lee@example.org", &["ann@example.org"], HELLO)[0]
@@ -168,6 +169,7 @@ fn sender_is_answered_once_until_the_response_changes() {
     fixture.clock.advance(Duration::from_secs(60));
     fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
     assert_eq!(fixture.last_reason(), "already-told");
+    // A retry of the message that was answered.
     fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
     assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 1);
     fixture.enable_response("Away until Monday");
@@ -186,10 +188,12 @@ fn recipients_of_a_mail_loop_are_counted_as_refused() {
         line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap()
     };
     let before = refused();
+    // `limits::MAX_RECEIVED_FIELDS`
     let looping = format!("{}{HELLO}", "Received: x\n".repeat(100));
     let answers =
         fixture.send("bob@example.net", &["ann@example.org", "lee@example.org"], &looping);
     assert!(answers.iter().all(|answer| answer.starts_with("554 mail loop")), "{answers:?}");
+    // Tests that run at the same time count, too.
     assert!(refused() >= before + 2, "{before} {}", refused());
 }
 
@@ -223,6 +227,7 @@ fn reply_is_never_from_an_address_of_another_account() {
     };
     fixture.enable_response("Away");
     assert_eq!(from("a@example.net", "Subject: x"), "<ann@example.org>");
+    // `ann+bob` would be a sub-address of Ann, but it is an alias of Bob's account.
     let message = "From: b@example.net\nTo: ann+bob@example.org\nBcc: ann@example.org\n\nHi\n";
     fixture.send("b@example.net", &["ann@example.org"], message);
     let reply = fixture
@@ -244,6 +249,7 @@ fn reply_is_never_from_an_address_of_another_account() {
     assert_eq!(from("c@example.net", "Subject: x"), "<boss@shop.example>");
     fixture.directory.add_alias(bob, &address("boss@shop.example")).unwrap();
     assert_eq!(from("d@example.net", "Subject: x"), "<ann@example.org>");
+    // The catch-all of the domain is Ann's; the alias in it is Bob's now.
     for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")]
     {
         fixture.clock.advance(Duration::from_millis(1));

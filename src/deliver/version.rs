@@ -1,4 +1,5 @@
-//! The versions of the message that scripts made (RFC 5293).
+//! The versions of the message that scripts made (RFC 5293), and how many each account may make.
+//! All accounts of one transaction share them. `plan_account` begins the share of each.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,8 +9,9 @@ use crate::message::rows_of_any;
 use crate::model::{Secrets, ThreadKey};
 use crate::store::EncodedMessage;
 
-/// The most bytes of edited versions of one message, for all its recipients. They are twice the
-/// largest message, so a version that all recipients share leaves room for another.
+/// The most bytes of edited versions of one message, for all its recipients. They are more than
+/// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version that all
+/// recipients share leaves room for another.
 pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
@@ -20,24 +22,26 @@ pub(super) struct EditedVersion {
 
 /// The versions of one message, which its recipients share.
 ///
-/// - All together have at most `max_bytes`.
-/// - Each account gets an equal share of the bytes that the accounts before it left, or one version
-///   where that is more, so that the scripts of one account do not take all.
-/// - A version that equals one of another recipient takes no bytes.
+/// - All together have at most `max_bytes`, or a little more: before a version is made, it counts
+///   as large as the message as received (`left`).
+/// - Each account gets an equal share of the bytes that the accounts before it left, so that the
+///   scripts of one account do not take all. If the share is less than one version and the bytes
+///   that are left are not, the account may make one version.
+/// - A version that equals one of an earlier recipient takes no bytes.
 pub(super) struct EditedVersions {
     max_bytes: usize,
     made: RefCell<Vec<Rc<EditedVersion>>>,
     share: Cell<Share>,
 }
 
-/// The share of the account that is planned.
+/// The share of the account that is being planned. Before the first account it is empty.
 #[derive(Clone, Copy)]
 struct Share {
-    /// How many accounts are not planned yet, without this one.
+    /// How many accounts are planned after this one.
     later_accounts: usize,
     /// The bytes of all versions when this account began.
     begin: usize,
-    /// The bytes that all versions may have after this account.
+    /// The most bytes that all versions may have when this account is done.
     end: usize,
 }
 
@@ -48,32 +52,35 @@ impl EditedVersions {
         Self { max_bytes, made: RefCell::default(), share: Cell::new(share) }
     }
 
-    /// Begins the share of the next account.
+    /// Begins the share of the next account. Must be called before the scripts of each account run.
     pub(super) fn begin_account(&self) {
         let (begin, accounts) = (self.used(), self.share.get().later_accounts.max(1));
         let end = begin.saturating_add(self.max_bytes.saturating_sub(begin) / accounts);
         self.share.set(Share { later_accounts: accounts - 1, begin, end });
     }
 
+    /// Returns the bytes of all versions so far.
     fn used(&self) -> usize {
         self.made.borrow().iter().map(|one| one.message.0.len()).sum()
     }
 
+    /// Returns the number of all versions so far.
     pub(super) fn count(&self) -> u16 {
         u16::try_from(self.made.borrow().len()).unwrap_or(u16::MAX)
     }
 
-    /// Returns how many further versions of a message of `size` bytes the account may make.
+    /// Returns how many further versions of a message of `size` bytes the account may make, as if
+    /// a version had as many bytes as the message.
     pub(super) fn left(&self, size: usize) -> u16 {
         let (used, share, size) = (self.used(), self.share.get(), size.max(1));
         let of_share = share.end.saturating_sub(used) / size;
         let of_all = self.max_bytes.saturating_sub(used) / size;
-        let is_first = used == share.begin;
-        let left = if is_first { of_share.max(of_all.min(1)) } else { of_share };
+        let has_made_none = used == share.begin;
+        let left = if has_made_none { of_share.max(of_all.min(1)) } else { of_share };
         u16::try_from(left).unwrap_or(u16::MAX)
     }
 
-    /// Returns how many of these versions, each counted once, are not known yet.
+    /// Returns how many of these versions were not added yet. Equal ones count as one.
     pub(super) fn count_new<'a>(&self, messages: impl Iterator<Item = &'a EditedMessage>) -> usize {
         let made = self.made.borrow();
         let mut new: Vec<&EditedMessage> = Vec::new();
@@ -85,8 +92,9 @@ impl EditedVersions {
         new.len()
     }
 
-    /// Adds a version, unless there is an equal one, and returns it. It gets the thread keys of the
-    /// message as received: whatever was edited, the email stays in the thread of the message.
+    /// Adds a version, or finds the equal one that was added before, and returns it. A new one gets
+    /// the thread keys of the message as received: whatever was edited, the email stays in the
+    /// thread of the message. Limits are not checked here (`left`).
     pub(super) fn add(
         &self,
         message: EditedMessage,
@@ -143,8 +151,9 @@ mod tests {
                 versions.add(version(byte), &[], &secrets);
             }
         }
+        // A third of 6, half of the 4 that are left, and all 4: the second account made none.
         assert_eq!(shares, [2, 2, 4]);
-        // One version, where the share is less.
+        // A third of 2 is less than one version: each account may make one, while any are left.
         let versions = EditedVersions::new(2 * SIZE, 3);
         let mut shares = Vec::new();
         for byte in 0..3 {

@@ -1,5 +1,7 @@
-//! What scripts decided about a message, in types of this crate. `run` makes it of the plans of the
-//! engine, and `deliver::scripts` makes of it what the commit of the delivery writes.
+//! What scripts decided about a message, in types of this crate.
+//!
+//! `run` makes a `FilterResult` of the plans of the engine. `deliver::scripts` turns it into what
+//! the commit of the delivery writes, and `StoredPlan` into what becomes of stored mail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use crate::model::{
 };
 use crate::vacation;
 
-/// The decisions of all scripts about one message for one account.
+/// The decisions of all scripts about one message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterResult {
     /// In the order in which scripts took them. No two store the same version in the same target.
@@ -18,13 +20,16 @@ pub struct FilterResult {
     /// The implicit or explicit keep: the message is stored where it would go without scripts.
     /// `None` if a script cancelled it. If a script failed, what was kept before that script.
     pub keep: Option<Keep>,
-    /// Which command took each action, and line 0 for the implicit keep of the last script; at
-    /// most `limits::MAX_FILTER_STEPS`. `MarkDuplicate` has no step.
+    /// Each action that a script took, with its command, and line 0 for the implicit keep of the
+    /// last script: at most `limits::MAX_FILTER_STEPS`. An action that repeats one has a step, too,
+    /// though `actions` lacks it. `MarkDuplicate` has none.
     pub steps: Vec<FilterStep>,
-    /// The rules of the account's scripts that fired. Rules of a run that failed are left out.
+    /// The rules of the account's scripts that fired, at most `limits::MAX_FIRED_RULES`. Rules of a
+    /// script that failed are left out.
     pub fired: Vec<FiredRules>,
-    /// If a script failed: its name, the line from 1, and the reason. The line is 0 if the script
-    /// could not be loaded. The name is empty if the active script could not be found.
+    /// If a script failed: its name, the line from 1, and the reason. The line is 0 if the failure
+    /// has no place in a script, as when the script could not be loaded. The name is empty if the
+    /// active script could not be found.
     pub error: Option<(String, u32, String)>,
 }
 
@@ -60,20 +65,22 @@ pub enum FilterAction {
     },
     Redirect {
         to: Address,
+        /// The reports that the script asks for (RFC 6009); `None` if it says nothing of them.
         notify: Option<DsnNotify>,
+        /// How much of the message a report returns; `None` if the script says nothing of that.
         ret: Option<DsnReturn>,
         /// `None`: the message as received.
         message: Option<EditedMessage>,
     },
     Reject {
-        /// Whether the refusal should be answered in the protocol whatever its text (`ereject`,
-        /// RFC 5429 §2.1).
+        /// `ereject` (RFC 5429 §2.1): the refusal should be a reply of the protocol, even if that
+        /// cannot carry the reason exactly. False for `reject`.
         in_protocol: bool,
         reason: String,
     },
     Vacation(Box<vacation::Script>),
     Notify(Notification),
-    /// Remembers the message for the `duplicate` test (RFC 7352).
+    /// Remembers the message for the `duplicate` test (RFC 7352), by the hash of the test's key.
     MarkDuplicate {
         hash: [u8; 32],
         until: UtcMillis,
@@ -84,12 +91,14 @@ pub enum FilterAction {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreTarget {
     Inbox,
-    /// If it is gone by then, the message is stored in the Inbox.
+    /// If it is gone when the message is stored, the Inbox takes its place.
     Mailbox(MailboxUid),
-    /// A mailbox to create, with the missing ones above it, unless it exists by then. If it cannot
-    /// be created, the message is stored in the Inbox.
+    /// A mailbox to create, with the missing ones above it. If it exists when the message is
+    /// stored, it is used. If it cannot be created, the Inbox takes its place.
     Create {
+        /// The names of the mailbox and of those above it, with `/` between them.
         path: String,
+        /// The role that the mailbox gets if it is created; `None` for none.
         role: Option<Role>,
     },
 }
@@ -97,14 +106,15 @@ pub enum StoreTarget {
 /// A notification by mail (RFC 5436).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// At least one, and no address twice.
+    /// At least one, and no address twice. Each gets a message of its own.
     pub to: Vec<Address>,
-    /// The text of `:from`.
+    /// The text of `:from`; `None` if the script has none.
     pub from: Option<String>,
+    /// `None`: `deliver` names the Subject of the message, here and in `text`.
     pub subject: Option<String>,
     pub text: Option<String>,
     pub importance: Importance,
-    /// Where a copy is filed (RFC 8580).
+    /// Where a copy is filed (RFC 8580); `None` for no copy.
     pub fcc: Option<vacation::Fcc>,
 }
 

@@ -1,10 +1,10 @@
 //! Adapts scripts of other servers, which are imported.
 //!
 //! - A script without errors stays as it is, byte for byte.
-//! - A script of which only this is wrong is changed so that it has no errors: a missing `require`
-//!   is added at the top, the obsolete extension `imapflags` becomes `imap4flags` (RFC 5232) with
-//!   its commands, and a byte order mark is removed.
-//! - A script that has other errors stays as it is.
+//! - Three kinds of errors are removed: a missing `require` is added at the top; the obsolete
+//!   extension `imapflags` becomes `imap4flags` (RFC 5232), and its commands `mark` and `unmark`
+//!   become `addflag` and `removeflag`; a byte order mark is removed.
+//! - A script that has any other error stays as it is, byte for byte.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,29 +21,31 @@ use crate::model::Role;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The commands of `imapflags` that `imap4flags` lacks, and what they mean.
+/// The commands of `imapflags` that `imap4flags` lacks, each with what takes its place.
 const OBSOLETE_COMMANDS: [(&[u8], &[u8]); 2] =
     [(b"mark", br#"addflag "\\Flagged""#), (b"unmark", br#"removeflag "\\Flagged""#)];
 
 /// A script of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdaptedScript<'a> {
-    /// What is to be stored.
+    /// The script to store: changed, or as it was given.
     pub source: Cow<'a, [u8]>,
-    /// Whether the script has no errors.
+    /// Whether `source` has no errors.
     pub is_valid: bool,
-    /// What was changed.
+    /// What was changed, each a sentence for people; empty if nothing was.
     pub changes: Vec<String>,
     /// The errors and then the warnings of `source`, each a line with its place.
     pub diagnostics: Vec<String>,
-    /// Included scripts that no run finds: those of the other site.
+    /// The names of `include :global` without `:optional`. Those scripts are on the other site, so
+    /// no run finds them. Empty if `source` has errors.
     missing_includes: Vec<String>,
-    /// The mailboxes into which the script files, unless it creates them.
+    /// The names of the mailboxes into which the script files without `:create`. Names with
+    /// variables are left out. Empty if `source` has errors.
     mailboxes: BTreeSet<String>,
 }
 
 impl Settings {
-    /// Adapts a script of another server.
+    /// Adapts a script of another server. If errors are left, nothing is changed.
     #[must_use]
     pub fn adapt<'a>(&self, source: &'a [u8]) -> AdaptedScript<'a> {
         let checked = self.check(source);
@@ -58,8 +60,8 @@ impl Settings {
         AdaptedScript::new(Cow::Borrowed(source), &checked, Vec::new())
     }
 
-    /// Returns a script without the errors that can be removed, and what was changed; `None` if
-    /// the script has others.
+    /// Returns a script without the errors that can be removed, and what was changed. `None` if
+    /// the script has another error, or nothing to change.
     fn remove_errors(&self, source: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
         let mut changes = Vec::new();
         let text = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
@@ -89,6 +91,7 @@ impl Settings {
                     edits.push((one.span, new));
                 }
                 _ if one.is_error() => return None,
+                // A warning.
                 _ => {}
             }
         }
@@ -117,8 +120,9 @@ impl Settings {
 }
 
 impl<'a> AdaptedScript<'a> {
-    /// Says what this site does otherwise, although the script is without errors. `mailboxes` are
-    /// those of the account; without them, nothing is said of mailboxes.
+    /// Returns notes for people, each a sentence, on a script without errors: which scripts that it
+    /// includes, and which mailboxes into which it files, do not exist here. `mailboxes` are those
+    /// of the account; with `None`, there are no notes on mailboxes.
     #[must_use]
     pub fn notes(&self, mailboxes: Option<&MailboxesByUid>) -> Vec<String> {
         let includes = self.missing_includes.iter().map(|name| {
@@ -150,12 +154,14 @@ impl<'a> AdaptedScript<'a> {
     }
 }
 
+/// Returns the value of `AdaptedScript::missing_includes` for a script.
 fn missing_includes(script: &Script) -> Vec<String> {
     let includes = script.includes().into_iter();
     let missing = includes.filter(|one| one.location == Location::Global && !one.optional);
     missing.map(|one| one.name.clone()).collect()
 }
 
+/// Returns the value of `AdaptedScript::mailboxes` for a script.
 fn mailboxes(script: &Script) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     ir::walk(script.commands(), &mut |node| {
@@ -170,8 +176,10 @@ fn mailboxes(script: &Script) -> BTreeSet<String> {
     names
 }
 
-/// Says what becomes of mail for a mailbox that does not exist; `None` if it exists. A site with
-/// Dovecot may separate the names of mailboxes by dots, and have all of them below the Inbox.
+/// Returns a note on a mailbox that is not among `paths`, with the name of the one that may be
+/// meant. `None` if the mailbox is among `paths`, or is the Inbox. A site with Dovecot may separate
+/// the names of mailboxes by dots, and have all of them below the Inbox: so the name is looked for
+/// without `INBOX` before it, as it is and with `/` in place of its dots.
 fn mailbox_note(name: &str, paths: &BTreeSet<String>) -> Option<String> {
     if name.eq_ignore_ascii_case("INBOX") || paths.contains(name) {
         return None;
@@ -254,7 +262,7 @@ if header :value "ge" "X" "1" {
             assert!(adapted.diagnostics.iter().any(|line| line.starts_with(place)), "{adapted:?}");
         }
         assert!(adapted.diagnostics[0].contains("vnd.dovecot.pipe"), "{adapted:?}");
-        // A command of `imapflags` is nothing without it.
+        // Without `require "imapflags"`, `mark` is an unknown command.
         assert!(!adapt("mark;").is_valid);
         assert!(!Settings::default().adapt(b"keep; # \xff").is_valid);
     }

@@ -1,5 +1,6 @@
 //! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory:
-//! each process compiles a script at its first use, and again only if the cache has dropped it.
+//! a process compiles a script at its first use, and again only if the cache has dropped it or the
+//! site allows something else meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,29 +13,30 @@ use super::rules::RuleIndex;
 use super::settings::{Settings, source_hash};
 use crate::model::BlobHash;
 
-/// The most compiled scripts.
+/// The most compiled scripts in a cache.
 const MAX_SCRIPTS: usize = 4096;
-/// The most bytes of their sources. A compiled script may take many times the memory of its source.
+/// The most bytes of the sources of all scripts in a cache. It is small because a compiled script
+/// may take many times the memory of its source.
 const MAX_SOURCE_BYTES: usize = 4 << 20;
 /// The most memory of compiled patterns of `:regex`, in bytes.
 const MAX_PATTERN_BYTES: usize = 16 << 20;
 
-/// A script that was checked.
+/// A script that was checked, or whose source is damaged.
 #[derive(Debug)]
 pub(super) struct CompiledScript {
-    /// `Err`: the text of the first error, with its line.
+    /// `Err`: the text of the first error, with its line, or that the source is damaged.
     pub(super) script: Result<Arc<Script>, String>,
     /// Empty if the script has errors.
     pub(super) rules: RuleIndex,
     pub(super) source: Arc<[u8]>,
-    /// The most units of fuel that a run of it has used; 0 before the first run.
+    /// The most fuel (`RunLimits::fuel`) that a run of it has used; 0 before the first run.
     pub(super) most_fuel: AtomicU64,
 }
 
 #[derive(Debug)]
 pub struct ScriptCache {
     scripts: Mutex<CachedScripts>,
-    /// Those of all scripts.
+    /// The compiled patterns of `:regex` of all scripts.
     pub(super) patterns: PatternCache,
 }
 
@@ -47,8 +49,9 @@ impl Default for ScriptCache {
 #[derive(Debug, Default)]
 struct CachedScripts {
     scripts: HashMap<CacheKey, CachedScript>,
+    /// The bytes of the sources of all these scripts.
     bytes: usize,
-    /// Counts the look-ups, so that the scripts that were used last can be told.
+    /// The number of look-ups so far. `CachedScript::used` is in this unit.
     clock: u64,
 }
 
@@ -63,12 +66,14 @@ struct CacheKey {
 #[derive(Debug)]
 struct CachedScript {
     compiled: Arc<CompiledScript>,
+    /// The clock when it was last looked up or inserted.
     used: u64,
 }
 
 impl ScriptCache {
-    /// Returns the compiled script with this hash, or compiles the source that `source` returns;
-    /// `None` if there is none. A source with another hash is damaged, and not compiled.
+    /// Returns the compiled script with this hash. If the cache lacks it, the source that `source`
+    /// returns is compiled and kept; `None` if `source` returns `None`. A source with another hash
+    /// is damaged: it is neither compiled nor kept, and `CompiledScript::script` says so.
     ///
     /// # Errors
     /// Those of `source`.
@@ -124,8 +129,8 @@ impl CachedScripts {
         }
     }
 
-    /// Drops the scripts that were used longest ago, until at most half of the number and half of
-    /// the bytes are left.
+    /// Drops the scripts that were used longest ago, until about half of `MAX_SCRIPTS` and of
+    /// `MAX_SOURCE_BYTES` are left. Scripts that were used at the same clock stay or go together.
     fn drop_oldest(&mut self) {
         let size = |entry: &CachedScript| entry.compiled.source.len();
         let mut newest_first: Vec<(u64, usize)> =
@@ -183,6 +188,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &compile(&cache, b"keep;")));
         let broken = compile(&cache, b"keep;\nkeeep;\n");
         assert!(broken.script.as_ref().unwrap_err().contains("line 2"), "{broken:?}");
+        // With other settings, the script in the cache is not used: the source is asked for.
         let other = Settings { max_redirects: 1, ..Settings::default() };
         let hash = source_hash(b"keep;");
         assert!(cache.script(&other, hash, || Ok::<_, ()>(None)).unwrap().is_none());
@@ -212,6 +218,7 @@ mod tests {
             assert_eq!(bytes, scripts.bytes);
             assert!(bytes <= MAX_SOURCE_BYTES, "{bytes}");
         }
+        // 20 sources of 900 KiB are beyond 4 MiB, so some of the 3,020 scripts were dropped.
         let left = cache.scripts.lock().scripts.len();
         assert!((2..3020).contains(&left), "{left}");
     }

@@ -1,8 +1,9 @@
 //! Checks scripts, stores those that are valid, and formats them.
 //!
-//! - `ManageSieve`, JMAP and the command line store scripts by [`ValidScript`],
-//!   which only a check without errors makes. So the limits of the site hold everywhere.
-//! - Warnings do not keep a script from being stored.
+//! - `ManageSieve` and the command line store scripts by [`ValidScript`], which only a check
+//!   without errors makes, so the limits of the site hold. SieveScript/set of JMAP makes the same
+//!   check itself (`jmap::sieve`). An import stores scripts with errors, too (`transfer::script`).
+//! - A script with warnings and without errors is valid.
 
 use restante_sieve::diagnostic::{json, managesieve};
 use restante_sieve::{Code, Diagnostic, LineIndex, Script};
@@ -13,12 +14,14 @@ use super::settings::Settings;
 use crate::model::{ObjectId, SieveScript};
 use crate::store::{Error, ScriptFault, Txn};
 
-/// A script, and all that is wrong with it.
+/// A script, and its errors and warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptCheck<'a> {
     pub(super) source: &'a [u8],
     /// `None` if there are errors.
     pub(super) script: Option<Script>,
+    /// The errors and warnings in the order of the source, as many as the engine reports at most
+    /// (`CompileLimits::diagnostics`).
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -26,6 +29,7 @@ pub struct ScriptCheck<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ValidScript<'a> {
     source: &'a [u8],
+    /// The most scripts that the account may have.
     max_scripts: usize,
 }
 
@@ -38,7 +42,8 @@ pub struct StoredScript {
 }
 
 impl Settings {
-    /// Checks a script.
+    /// Checks a script that is to be shown with its errors, stored or tried. `check` returns the
+    /// result in the types of the engine, and `report` a text for a client.
     #[must_use]
     pub fn check_script<'a>(&self, source: &'a [u8]) -> ScriptCheck<'a> {
         let checked = self.check(source);
@@ -52,8 +57,8 @@ impl<'a> ScriptCheck<'a> {
         self.script.is_some()
     }
 
-    /// Returns the script in a form that can be stored; `None` if it has errors. `settings` are
-    /// those of the check.
+    /// Returns the script in a form that can be stored; `None` if it has errors. `settings` must be
+    /// those with which it was checked.
     #[must_use]
     pub fn valid(&self, settings: &Settings) -> Option<ValidScript<'a>> {
         let max_scripts = settings.max_scripts;
@@ -66,8 +71,8 @@ impl<'a> ScriptCheck<'a> {
         self.diagnostics.iter().any(|one| one.code == Code::ScriptTooLong)
     }
 
-    /// Returns errors and warnings in the order of the script, with its lines. `name` is how they
-    /// name it.
+    /// Returns errors and warnings in the order of the source, each with the lines that it is
+    /// about. They call the script `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> String {
         let index = LineIndex::new(self.source);
@@ -81,7 +86,7 @@ impl<'a> ScriptCheck<'a> {
         json(&self.diagnostics, &LineIndex::new(self.source))
     }
 
-    /// Returns errors, and then warnings, each a line (RFC 5804 §2.6).
+    /// Returns the errors and then the warnings, one a line (RFC 5804 §2.6).
     #[must_use]
     pub fn report(&self) -> ScriptReport {
         let text = managesieve(&self.diagnostics, &LineIndex::new(self.source));
@@ -90,11 +95,11 @@ impl<'a> ScriptCheck<'a> {
 }
 
 impl ValidScript<'_> {
-    /// Stores a new script, which is not active.
+    /// Stores a new script, which is not active, under the name in Unicode normalization form C.
     ///
     /// # Errors
     /// `Script`: the name is not allowed or taken, or the account has as many scripts as it may
-    /// have.
+    /// have. Those of the store.
     pub fn create(self, txn: &mut Txn<'_>, name: &str) -> Result<ObjectId, Error> {
         if txn.snapshot().scripts(txn.account())?.len() >= self.max_scripts {
             return Err(Error::Script(ScriptFault::TooMany));
@@ -102,11 +107,11 @@ impl ValidScript<'_> {
         txn.create_script(&composed(name), self.source)
     }
 
-    /// Replaces the source of a script. An active script stays active. Returns whether the source
-    /// is another one.
+    /// Replaces the source of a script. An active script stays active. Returns whether the new
+    /// source differs from the old one.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`. Those of the store.
     pub fn replace(self, txn: &mut Txn<'_>, id: ObjectId) -> Result<bool, Error> {
         txn.replace_script(id, self.source)
     }
@@ -127,7 +132,8 @@ impl ValidScript<'_> {
     }
 }
 
-/// Finds a script by its name. Names that differ only in how letters are composed are one name.
+/// Finds a script by its name. If none has exactly this name, the first one whose name differs only
+/// in how letters are composed is found.
 #[must_use]
 pub fn find_script(scripts: &[(ObjectId, SieveScript)], name: &str) -> Option<ObjectId> {
     let exact = scripts.iter().find(|(_, script)| script.name == name);
@@ -140,10 +146,11 @@ fn composed(name: &str) -> String {
     name.nfc().collect()
 }
 
-/// Formats a script.
+/// Formats a script: blanks, line ends, and the letter case of words that the engine knows.
 ///
 /// # Errors
-/// The errors of its grammar. What its names mean does not matter.
+/// The errors of its grammar, if it has any. A command or test that does not exist is no error of
+/// the grammar.
 pub fn format_script(source: &[u8]) -> Result<String, Box<ScriptCheck<'_>>> {
     restante_sieve::format(source)
         .map_err(|diagnostics| Box::new(ScriptCheck { source, script: None, diagnostics }))

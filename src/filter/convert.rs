@@ -1,4 +1,5 @@
-//! Turns the engine's actions into types of this crate.
+//! Turns the engine's addresses, flags and actions into types of this crate, and the NOTIFY
+//! parameter of a recipient into the text that the engine expects.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,8 @@ pub(super) fn envelope_address(address: &AddressSpec) -> Option<Address> {
     Address::parse(&address.to_string()).ok()
 }
 
-/// Returns the keywords of flags (RFC 8621 §4.1.1). `\Deleted` has none.
+/// Returns the keywords of flags (RFC 8621 §4.1.1). `\Deleted` has none, and neither has a flag
+/// that is no valid keyword.
 pub(super) fn keywords(flags: &FlagSet) -> impl Iterator<Item = String> {
     flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Deleted")).filter_map(
         |flag| match flag.strip_prefix('\\') {
@@ -28,6 +30,8 @@ pub(super) fn keywords(flags: &FlagSet) -> impl Iterator<Item = String> {
     )
 }
 
+/// Returns a target in types of this crate. The ids of mailboxes are those that
+/// `AccountWorld::mailbox` gave to the engine. A special use that no role stands for is left out.
 pub(super) fn store_target(target: Target) -> StoreTarget {
     match target {
         Target::Inbox => StoreTarget::Inbox,
@@ -61,6 +65,8 @@ pub(super) fn redirect(
     Some(FilterAction::Redirect { to, notify, ret, message })
 }
 
+/// Returns the arguments of a `vacation` action in types of this crate. Texts of `:addresses` that
+/// are no addresses are left out.
 pub(super) fn vacation_script(intent: VacationIntent) -> vacation::Script {
     let (mime, reason) = match intent.body {
         VacationBody::Text(text) => (false, text),
@@ -75,7 +81,7 @@ pub(super) fn vacation_script(intent: VacationIntent) -> vacation::Script {
             restante_sieve::Period::Days(days) => vacation::Period::Days(days),
             restante_sieve::Period::Seconds(seconds) => vacation::Period::Seconds(seconds),
         },
-        // As written they may have display names.
+        // The texts of `:addresses` may have display names.
         addresses: (intent.addresses.iter())
             .filter_map(|text| AddressSpec::parse_mailbox(text))
             .map(|address| address.to_string())
@@ -85,10 +91,12 @@ pub(super) fn vacation_script(intent: VacationIntent) -> vacation::Script {
         mime,
         reason,
         fcc: intent.fcc.map(copy_target),
+        // These are only compared for an action without a handle.
         unexpanded: vacation::ScriptArguments::default(),
     }
 }
 
+/// Returns where the copy of a reply or notification is filed (RFC 8580).
 fn copy_target(fcc: FccIntent) -> vacation::Fcc {
     let keywords = keywords(&fcc.flags).collect();
     match fcc.to {

@@ -41,8 +41,8 @@ pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
     EditedMessage(out.into())
 }
 
-/// Writes a field: folded and encoded if it has characters beyond ASCII, and else as the script has
-/// it, encoded words too.
+/// Writes a field. A value of ASCII with an encoded word is written as the script has it. Any other
+/// value is folded, and encoded if it has characters beyond ASCII.
 fn write(HeaderField { name, value }: &HeaderField, out: &mut Vec<u8>) {
     let as_written = || EncodedField::new(name, &FieldValue::Raw(format!(" {value}")));
     let is_encoded = value.is_ascii() && value.contains("=?");
@@ -51,7 +51,8 @@ fn write(HeaderField { name, value }: &HeaderField, out: &mut Vec<u8>) {
         out.extend_from_slice(encoded.bytes());
         return;
     }
-    // The engine allows names up to the length of a line.
+    // The engine allows names that `EncodedField` refuses, up to the length of a line. The value
+    // goes to a line of its own, without characters beyond ASCII and controls.
     let value = value.chars().filter(|c| c.is_ascii() && !c.is_control()).collect::<String>();
     out.extend_from_slice(format!("{name}:\r\n {value}\r\n").as_bytes());
 }

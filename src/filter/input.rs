@@ -1,4 +1,5 @@
-//! What the engine is told of a message beside the message itself: its envelope and its owner.
+//! What the engine is told of a message beside the message itself: its envelope, and the account
+//! that gets it. Deliveries, runs over stored mail and trials tell it here.
 
 use restante_sieve::{AddressSpec, DsnParameters, Input, Outcome, RunLimits, Script, Trace, World};
 
@@ -6,15 +7,23 @@ use super::convert::notify_text;
 use super::view::View;
 use crate::model::{Address, DsnReturn, Envelope, Identity, Recipient};
 
-/// The texts that an engine's `Input` borrows.
+/// The texts that the engine's `Input` borrows.
 pub(super) struct EngineInput<'a> {
+    /// The envelope sender; empty for `<>`.
     from: String,
+    /// The recipient for which the script runs.
     to: String,
+    /// The NOTIFY parameter of this recipient; `None` if the client gave none.
     notify: Option<String>,
+    /// The ORCPT parameter of this recipient with its type; `None` if the client gave none.
     original: Option<String>,
+    /// The envelope, for its RET and ENVID parameters.
     envelope: &'a Envelope,
+    /// The addresses of the account, the primary one first.
     addresses: Vec<AddressSpec>,
+    /// The character between user and detail of an address; empty if sub-addresses are off.
     separators: String,
+    /// The name of the owner; `None` if the account has none.
     display_name: Option<&'a str>,
 }
 
@@ -38,7 +47,8 @@ impl<'a> EngineInput<'a> {
         }
     }
 
-    /// Runs a script over a message with this envelope and owner.
+    /// Runs a script over the message `view`, with this envelope and account. The AUTH and BY
+    /// parameters are left out: no client can give them to this server.
     pub(super) fn run(
         &self,
         script: &Script,

@@ -4,12 +4,14 @@
 //!   questions from a snapshot of the store, and makes of its plan what `deliver` writes.
 //! - It writes nothing but scripts that users give, after it has checked them.
 //! - First run the site's `before` scripts, then the active script of the account, then the site's
-//!   `after` scripts. A script that neither keeps the message implicitly nor explicitly ends the
-//!   sequence.
-//! - A script that fails ends the sequence, too. Its own actions are dropped, those of the scripts
-//!   before it stay, and the message is kept.
+//!   `after` scripts. Each script after the first runs only if the one before it kept the message,
+//!   by an implicit or an explicit keep.
+//! - If a script fails, or cannot be loaded, no further one runs. Its own actions are dropped,
+//!   those of the scripts before it stay, and the message is kept.
 //! - `deliver` stores a kept message where it would go without scripts: the Inbox, or the mailbox
 //!   that the recipient's address names.
+//! - Two entry points run one script alone and write nothing: `ScriptCheck::run` tries it on a
+//!   message (`trial`), and `run_alone` runs it over stored mail (`stored`).
 
 mod action;
 mod adapt;

@@ -15,7 +15,8 @@ pub struct ScriptReport {
 }
 
 impl Settings {
-    /// Checks a script, and writes all that is wrong with it for a person (RFC 5804 §2.6).
+    /// Checks a script, and writes its errors and warnings for a person (RFC 5804 §2.6). A script
+    /// that is to be stored or tried is checked by `check_script`.
     #[must_use]
     pub fn report(&self, source: &[u8]) -> ScriptReport {
         self.check_script(source).report()

@@ -18,9 +18,11 @@ pub struct FilterRequest<'a> {
     pub recipient: &'a Recipient,
     pub hostname: &'a str,
     pub now: UtcMillis,
-    /// Whether the message is stored already. Then the `duplicate` test is false: what it remembers
-    /// may be the delivery of this very message.
+    /// Whether the message is stored already. Then the `duplicate` test is false, since what it
+    /// remembers may be the delivery of this very message; the environment is that of a message
+    /// store (RFC 5183 §4.1); and edited versions are empty, since stored mail is not edited.
     pub is_stored: bool,
-    /// The most edited versions of the message that the scripts may make, all together.
+    /// The most edited versions of the message that all scripts may make together. The limit of the
+    /// site holds, too (`settings::MAX_VERSIONS`), so `u16::MAX` adds no limit.
     pub max_versions: u16,
 }

@@ -1,10 +1,11 @@
-//! Finds the rules of a script, which are counted.
+//! Finds the rules of a script. Deliveries count how often each fires.
 //!
-//! - A rule is a block of `if`, `elsif` or `else` that contains a command other than another `if`;
-//!   or, outside of such blocks, a command that acts on the message.
-//! - A rule fires for a message if a command of its block runs.
-//! - A rule begins where its `if`, its test after `elsif`, or its first command begins. No two
-//!   rules of a script begin at the same byte.
+//! - A rule is a block of `if`, `elsif` or `else` that contains a command other than another `if`.
+//!   A command that acts on the message and is in no such block is a rule of its own.
+//! - A rule fires for a message if such a command of its block runs, or the command that it is.
+//! - The place where a rule begins identifies it: the `if`; after `elsif`, the test; of an `else`,
+//!   its first command other than `if`; or the command that it is. No two rules of a script begin
+//!   at the same byte.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +20,22 @@ const MAX_RULE_TEXT_CHARS: usize = 128;
 /// A rule of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptRule {
-    /// The byte of the source at which the rule begins.
+    /// The byte of the source at which the rule begins, from 0.
     pub start: u32,
     /// The line in which the rule begins, from 1.
     pub line: u32,
-    /// The name in the comment `# rule:[name]` before the rule, which clients write.
+    /// The name in the comment `# rule:[name]` before the rule, which clients write; `None` if no
+    /// such comment stands in the `NEAR_BYTES` before the rule.
     pub name: Option<String>,
-    /// The line of the source in which the rule begins, from there on.
+    /// The source from the beginning of the rule to the end of that line, or less of a long line
+    /// (`NEAR_BYTES`, `MAX_RULE_TEXT_CHARS`).
     pub text: String,
 }
 
 /// Where the rules of a script begin.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RuleIndex {
-    /// By the start of each command that belongs to a rule, the start of the rule.
+    /// By the start of each command that belongs to a rule, the start of the rule. No `if` is here.
     by_command: BTreeMap<u32, u32>,
 }
 
@@ -43,12 +46,14 @@ impl RuleIndex {
         index
     }
 
-    /// Returns the rule to which a command belongs, by its start.
+    /// Returns the start of the rule to which the command with this start belongs; `None` if it
+    /// belongs to none.
     pub(super) fn rule(&self, command: u32) -> Option<u32> {
         self.by_command.get(&command).copied()
     }
 
-    /// Adds the commands of a block that belongs to `rule`; with `None`, of no block of an `if`.
+    /// Adds the commands of a block, and those of the blocks in it. `rule` is the start of the rule
+    /// that the block is. With `None`, the block is no rule, and each command in it that acts is.
     fn add(&mut self, block: &[Command], rule: Option<u32>) {
         for command in block {
             let start = command.span.start;
@@ -81,6 +86,7 @@ impl RuleIndex {
     }
 }
 
+/// Whether a block has a command other than `if`.
 fn has_commands(block: &[Command]) -> bool {
     block.iter().any(is_no_if)
 }
@@ -89,7 +95,8 @@ const fn is_no_if(command: &Command) -> bool {
     !matches!(command.kind, CommandKind::If(_))
 }
 
-/// Whether a command acts on the message, or on the flags with which it is stored.
+/// Whether a command is a rule of its own outside of blocks: whether it acts on the message, or on
+/// the flags with which it is stored.
 const fn acts(kind: &CommandKind) -> bool {
     match kind {
         CommandKind::Keep { .. }
@@ -125,10 +132,12 @@ impl Settings {
     }
 }
 
-/// How far from the beginning of a rule its text and its name are looked for. Scripts may have
-/// thousands of rules in one line.
+/// The most bytes after the beginning of a rule that are read for its text, and before it for its
+/// name. Scripts may have thousands of rules in one line: without a bound, the whole line would be
+/// read for each of them.
 const NEAR_BYTES: u32 = 512;
 
+/// Returns the rules of a script in the order of the source.
 fn rules(script: &Script, source: &[u8]) -> Vec<ScriptRule> {
     let index = LineIndex::new(source);
     let mut starts: Vec<u32> = RuleIndex::new(script).by_command.into_values().collect();
@@ -148,10 +157,11 @@ fn rules(script: &Script, source: &[u8]) -> Vec<ScriptRule> {
     starts.into_iter().map(rule).collect()
 }
 
-/// Returns the name of a rule from the comments before it: `# rule:[name]`.
+/// Returns the name of a rule from the last comment `# rule:[name]` in `before`, which is the
+/// source before the rule. Only comments and blank lines may stand between comment and rule.
 fn name_before(before: &[u8]) -> Option<String> {
     let mut lines = before.split(|byte| *byte == b'\n').rev();
-    // What stands before the rule in its own line.
+    // The first one is the part of the rule's own line before the rule.
     if !lines.next()?.trim_ascii().is_empty() {
         return None;
     }
@@ -167,6 +177,7 @@ fn name_before(before: &[u8]) -> Option<String> {
     None
 }
 
+/// Returns the beginning of a source or a name as a text to show.
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.trim_ascii()).chars().take(MAX_RULE_TEXT_CHARS).collect()
 }
@@ -197,7 +208,9 @@ mod tests {
                       }\n\
                       elsif header \"a\" \"b\" { stop; } else { keep; }\n\
                       if false {}\n";
-        // The block of line 4 contains nothing but an `if`; the last one contains nothing.
+        // No rules are: `set`, which does not act on the message; the block of the `if` in line 4,
+        // which contains only another `if`; the block of line 11, which is empty. The `else` of
+        // line 6 begins at its `stop` in line 8.
         assert_eq!(lines_of(source), [3, 5, 7, 8, 10, 10]);
         assert!(lines_of("stop;").is_empty());
     }

@@ -1,4 +1,5 @@
-//! Runs the scripts for a message one after another, and joins their plans.
+//! Runs the scripts for a message one after another, and joins their plans. Deliveries use
+//! `AccountScripts`, and `jmap::admin`, for stored mail, uses `run_alone`.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -30,13 +31,15 @@ use crate::store::{Error, Snapshot};
 struct Stage {
     /// Empty if the active script could not be found because of an error of the store.
     name: String,
-    /// The script of the account and the hash of its source; `None` for a script of the site.
+    /// The id of the active script of the account and the hash of its source. `None` for any other
+    /// script, and for an active script that could not be found.
     own: Option<(ObjectId, BlobHash)>,
     /// `Err`: why the script cannot be read. A script that was read may still have errors.
     compiled: Result<Arc<CompiledScript>, String>,
 }
 
-/// Runs one script, and no other. `name` is how steps and errors name it.
+/// Runs one script, and no other, even if the site has switched scripts off. `name` is how steps
+/// and errors name it. Its rules are not reported as fired; those of scripts that it includes are.
 pub fn run_alone(
     cache: &ScriptCache,
     request: &FilterRequest<'_>,
@@ -48,32 +51,35 @@ pub fn run_alone(
     AccountScripts::of(vec![stage], request.settings).run(cache, request)
 }
 
-/// How many runs with all their fuel the recipients of one account may cost together.
+/// The fuel that the recipients of one account share, as a multiple of the fuel of one recipient.
+/// Fuel is the engine's measure of the work of a run (`RunLimits::fuel`).
 const RUNS_PER_ACCOUNT: u64 = 4;
-/// What finding the parts of a message costs, in bytes for a unit of fuel.
+/// Finding the parts of a message costs one unit of fuel for this many bytes.
 const BYTES_PER_UNIT: usize = 256;
-/// What a mailbox that is read costs, in units of fuel.
+/// Reading a mailbox of the account costs this many units of fuel.
 const UNITS_PER_MAILBOX: usize = 16;
 
-/// The scripts that run for the recipients of an account, in their order: those of the site before,
-/// the active script of the account, those of the site after.
+/// The scripts that run for the recipients of one message in one account, in their order: those of
+/// the site before, the active script of the account, those of the site after.
 #[derive(Debug)]
 pub struct AccountScripts {
     stages: Vec<Stage>,
-    /// The fuel that is left for further recipients. A run without fuel fails.
+    /// The fuel that is left for further runs. A run without fuel fails.
     fuel: Cell<u64>,
 }
 
-/// What the scripts of an account may do, as far as it depends on the sender.
+/// Whether the scripts of an account may send the sender of a message something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScriptUses {
+    /// Whether a script may answer.
     pub vacation: bool,
-    /// `reject` or `ereject`.
+    /// Whether a script may refuse a message, by `reject` or `ereject`.
     pub reject: bool,
 }
 
 impl AccountScripts {
-    /// Loads the scripts for an account. `None` if there are none.
+    /// Loads the scripts for an account. `None` if there are none, or scripts are switched off. A
+    /// script that cannot be loaded counts as one: the run fails when its turn comes.
     pub fn load(
         cache: &ScriptCache,
         settings: &Settings,
@@ -97,8 +103,9 @@ impl AccountScripts {
         Self { stages, fuel: Cell::new(fuel) }
     }
 
-    /// Returns what a run for one recipient should cost at most, in units of fuel, by the runs so
-    /// far; `None` before the first run.
+    /// Returns what a run for one recipient should cost at most, in units of fuel: of each script,
+    /// the most that a run of it has used so far. `None` if a script without errors has not run
+    /// yet. A script with errors costs nothing.
     pub fn expected_fuel(&self) -> Option<u64> {
         let mut sum = 0_u64;
         for compiled in self.stages.iter().filter_map(|stage| stage.compiled.as_ref().ok()) {
@@ -111,7 +118,8 @@ impl AccountScripts {
         Some(sum)
     }
 
-    /// Takes fuel for work that the engine does not count. Returns false if too little is left.
+    /// Takes fuel from what the recipients share. Returns false if too little is left; then nothing
+    /// remains.
     fn take_fuel(&self, units: usize) -> bool {
         let left = self.fuel.get().checked_sub(units as u64);
         self.fuel.set(left.unwrap_or(0));
@@ -124,6 +132,7 @@ impl AccountScripts {
         Sequence { scripts: self, cache, request, result, used }.run()
     }
 
+    /// Returns what the scripts without errors may do, whatever the message is.
     pub fn uses(&self) -> ScriptUses {
         let mut uses = ScriptUses::default();
         for stage in &self.stages {
@@ -148,7 +157,8 @@ fn site_stage(cache: &ScriptCache, settings: &Settings, script: &SiteScript) -> 
     Stage { name: script.name.clone(), own: None, compiled }
 }
 
-/// Returns the active script of an account; `None` if it has none.
+/// Returns the active script of an account; `None` if it has none, or the active one does not
+/// exist.
 fn active_stage(
     cache: &ScriptCache,
     settings: &Settings,
@@ -173,12 +183,14 @@ fn active_stage(
     Some(Stage { name: row.name, own: Some((id, row.hash)), compiled })
 }
 
-/// The scripts of one delivery, and what those that ran decided.
+/// The run of all scripts for one recipient.
 struct Sequence<'a> {
     scripts: &'a AccountScripts,
     cache: &'a ScriptCache,
     request: &'a FilterRequest<'a>,
+    /// What the scripts that ran so far decided.
     result: FilterResult,
+    /// What they used of the limits of the run.
     used: RunUsage,
 }
 
@@ -237,6 +249,7 @@ impl<'a> Sequence<'a> {
         compiled.most_fuel.fetch_max(outcome.fuel_used.max(1), Ordering::Relaxed);
         let mailboxes = world.mailboxes_read().saturating_mul(UNITS_PER_MAILBOX);
         let units = usize::try_from(outcome.fuel_used).unwrap_or(usize::MAX);
+        // With too little, nothing is left, and the next script fails.
         self.scripts.take_fuel(units.saturating_add(mailboxes));
         let included = world.included.borrow();
         // The script and the line of a command, which may be in an included script.
@@ -270,7 +283,8 @@ impl<'a> Sequence<'a> {
         Some(outcome.plan)
     }
 
-    /// Adds a rule that fired, unless it is there already.
+    /// Adds a rule that fired, unless it is there already, or there are
+    /// `limits::MAX_FIRED_RULES`.
     fn add_fired(&mut self, script: ObjectId, source: BlobHash, rule: u32) {
         let fired = &mut self.result.fired;
         if fired.iter().map(|one| one.rules.len()).sum::<usize>() >= limits::MAX_FIRED_RULES {
@@ -286,6 +300,8 @@ impl<'a> Sequence<'a> {
         }
     }
 
+    /// Runs one script with what is left of the limits: those of the site, those of the request,
+    /// and the fuel that the recipients share.
     fn execute(
         &self,
         script: &restante_sieve::Script,
@@ -313,7 +329,7 @@ impl<'a> Sequence<'a> {
     /// whether the keep is implicit; `None` if there is no keep, which ends the sequence.
     /// Keywords of `before` stay; its version of the message is what the script saw as original.
     fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
-        // Headers of stored mail are not edited, so that it is enough to know that they would be.
+        // Headers of stored mail are not edited. The empty version says that they would be.
         let edit = |edits: &MessageEdits| match self.request.is_stored {
             true => EditedMessage(Arc::from([])),
             false => edits::apply(view, edits),
@@ -344,7 +360,7 @@ impl<'a> Sequence<'a> {
                 }
                 Action::Redirect(intent) => {
                     let message = version(intent.message);
-                    // `can_redirect` was asked before.
+                    // The engine has asked `can_redirect`, so no address is refused here.
                     if let Some(redirect) = redirect(&intent, message) {
                         self.add(redirect);
                     }
@@ -375,8 +391,8 @@ impl<'a> Sequence<'a> {
         keep
     }
 
-    /// Adds an action, unless it repeats one: a store of the same version in the same target, a
-    /// redirect to the same address (of any version), or a second vacation response.
+    /// Adds an action, or drops it if it repeats an earlier one: a store of the same version in the
+    /// same target, a redirect to the same address (of any version), or a second vacation response.
     fn add(&mut self, new: FilterAction) {
         let is_repeated = |old: &FilterAction| match (old, &new) {
             (

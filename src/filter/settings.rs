@@ -10,7 +10,8 @@ use crate::message::header::Header;
 use crate::model::{BlobHash, limits};
 
 /// Extensions that no site can offer yet: external lists, metadata of mailboxes and the server,
-/// delivery by a time, and new bodies of messages. Neither is `virustest` offered.
+/// delivery by a time, and new bodies of messages. `Settings::extensions` leaves out `virustest`,
+/// too, because no result of a virus scanner is read.
 const NOT_OFFERED: [Extension; 7] = [
     Extension::ExtLists,
     Extension::MboxMetadata,
@@ -21,15 +22,17 @@ const NOT_OFFERED: [Extension; 7] = [
     Extension::Enclose,
 ];
 
-/// Fields that no script may add or delete: they are written by deliveries, and Delivered-To ends
-/// loops of redirects.
+/// Fields that no script may add or delete, besides those of the engine (`PROTECTED_FIELDS`):
+/// deliveries write them, and Delivered-To ends loops of redirects.
 const DELIVERY_FIELDS: [&str; 2] = ["Delivered-To", "Return-Path"];
-/// The most edited versions of one message. Each is the whole message.
+/// The most edited versions of a message that all scripts make for one recipient. Each takes the
+/// memory of the whole message.
 const MAX_VERSIONS: u16 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Without it, no script is run, and every message goes where it would go without scripts.
+    /// If it is false, deliveries run no script, and every message goes where it would go without
+    /// scripts. Scripts can still be stored, tried, and run over stored mail.
     pub is_on: bool,
     /// The scripts that run before those of accounts.
     pub before: Vec<SiteScript>,
@@ -43,7 +46,8 @@ pub struct Settings {
     pub max_redirects: u16,
     /// Of all scripts, for one recipient of a message.
     pub max_actions: u16,
-    /// Of an account, in an hour. With more, messages are kept instead of being redirected.
+    /// Of an account, in an hour. Further redirects are left out, and a message that would only
+    /// have been redirected is kept.
     pub redirects_per_hour: u32,
     /// Where the results of the spam filter stand; `None`: `spamtest` is not offered.
     pub spam: Option<SpamHeader>,
@@ -52,9 +56,11 @@ pub struct Settings {
 /// A script of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteScript {
-    /// How errors and decisions name it: `site:` and the path of the file.
+    /// How errors and decisions name it: `site:` and the path of the file. (`run_alone` makes one
+    /// with another name.)
     pub name: String,
     pub source: Arc<[u8]>,
+    /// The hash of `source`.
     pub(super) hash: BlobHash,
 }
 
@@ -95,7 +101,9 @@ impl Settings {
         }
     }
 
-    /// Checks the source of a script, and returns all that is wrong with it.
+    /// Checks the source of a script, and returns the script if it has no errors, with all errors
+    /// and warnings, in the types of the engine. `check_script` returns a type from which a script
+    /// can be stored or tried, and `report` a text for a client.
     #[must_use]
     pub fn check(&self, source: &[u8]) -> Checked {
         restante_sieve::check(source, &self.compile_options())
@@ -143,7 +151,8 @@ impl SiteScript {
         Self { name: name.to_owned(), source, hash }
     }
 
-    /// Returns the errors of the script, each with its place; `None` if it has none.
+    /// Returns the errors of the script, each with its place; `None` if it has none. Warnings are
+    /// left out.
     #[must_use]
     pub fn errors(&self, settings: &Settings) -> Option<String> {
         let checked = settings.check(&self.source);
@@ -165,11 +174,13 @@ pub(super) fn source_hash(source: &[u8]) -> BlobHash {
 }
 
 impl SpamHeader {
-    /// Reads the score of a message as a percentage of `full_score`, rounded down and limited to 0
-    /// to 100; `None` if the topmost field `name` has no score, or one too large to compute with.
-    /// The topmost field counts: the filter of the site wrote it last.
+    /// Reads the score of a message as a percentage of `full_score`, rounded down and limited to
+    /// the range from 0 to 100. `None` if the message has no field `name`, or the topmost one has
+    /// no score, or one too large to compute with. The topmost field counts, because the filter of
+    /// the site adds its field above any that came with the message.
     ///
-    /// A score is the first number of the value, or the number of `*` if the value is nothing else.
+    /// A score is the first number of the value; if the value is nothing but `*`, it is their
+    /// number.
     pub(super) fn percent(&self, header: &Header<'_>) -> Option<u8> {
         let value = header.first(&self.name)?.unfolded();
         let value = value.trim();
@@ -183,8 +194,9 @@ impl SpamHeader {
     }
 }
 
-/// Returns the first decimal number of a text, in thousandths; further decimals are cut. It is
-/// negative if `-` stands right before it. `None` if there is none, or if it is too large.
+/// Returns the first decimal number of a text, in thousandths; digits after the third decimal are
+/// dropped. The number is negative if `-` stands right before it. `None` if there is no number, or
+/// if it is too large.
 fn first_number(text: &str) -> Option<i64> {
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let (before, number) = text.split_at_checked(start)?;
@@ -215,6 +227,7 @@ mod tests {
             ("99999999999999999999", None),
             ("1.23456", Some(8)),
         ] {
+            // The second field does not count.
             let raw = format!("X-Spam-Score: {value}\r\nx-spam-score: 15\r\n\r\n");
             assert_eq!(spam.percent(&Header::split(raw.as_bytes())), percent, "{value}");
         }

@@ -1,4 +1,5 @@
-//! Records which commands of a script ran, and which took which action.
+//! Records which commands of a script ran, and which took which action. `run` turns the actions
+//! into steps of the decision (`FilterStep`), and finds by the commands which rules fired.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +8,20 @@ use restante_sieve::{Action, Place, RedirectTarget, Target, Trace};
 
 use crate::model::limits;
 
-/// Collects the first `limits::MAX_FILTER_STEPS` actions of a run, with their places. Texts that
-/// are too long are cut.
+/// Collects what one script did.
 #[derive(Debug, Default)]
 pub(super) struct StepTrace {
-    /// The actions, with the places of their commands.
+    /// The texts of the first `limits::MAX_FILTER_STEPS` actions, each with the place of its
+    /// command, and cut to `limits::MAX_FILTER_STEP_BYTES`.
     pub(super) actions: Vec<(Place, String)>,
-    /// The commands other than `if` that ran: the included script, or `None`, and where the command
-    /// begins. Further ones are left out.
+    /// The first `MAX_COMMANDS` different commands other than `if` that ran. Each is the name of
+    /// the included script that has it (`None` for the script itself), and the byte of the source
+    /// at which it begins.
     pub(super) commands: BTreeSet<(Option<String>, u32)>,
 }
 
-/// The most different commands of a run that are collected.
+/// The most different commands of a run that are collected. Rules of later commands are not
+/// counted.
 const MAX_COMMANDS: usize = 4096;
 
 impl Trace for StepTrace {

@@ -1,9 +1,9 @@
-//! What a script means for a message that is stored already.
+//! What a script means for a message that is stored already. `jmap::admin` carries it out.
 //!
-//! - `keep`, also to the Inbox by name, leaves the message in its mailbox.
+//! - `keep`, and `fileinto` with the Inbox, leave the message in the mailbox where it is.
 //! - Nothing is sent, and the message is not edited.
-//! - A message that would only have been sent on or refused stays. One that would have been
-//!   discarded is to go to Trash.
+//! - A message that would have been redirected or refused, and stored nowhere, stays. One that
+//!   would have been discarded is to go to Trash.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,12 @@ use super::action::{FilterAction, FilterResult, StoreTarget};
 pub struct StoredPlan {
     /// Where the message is to go. Never `StoreTarget::Inbox`.
     pub targets: BTreeSet<StoreTarget>,
-    /// Whether the message stays in its mailbox, too.
+    /// Whether the message stays in the mailbox where it is, whatever `targets` are.
     pub stays: bool,
     /// To add to those that the message has.
     pub keywords: BTreeSet<String>,
-    /// What is not done for stored mail.
+    /// What the script did that is not done for stored mail: an entry for each action, and at the
+    /// end one `Edit` if it edited any version.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -49,7 +50,7 @@ impl LeftOut {
 
 impl StoredPlan {
     /// Returns what the result of a run means for a stored message. A run that failed leaves the
-    /// message where it is.
+    /// message where it is, without new keywords.
     #[must_use]
     pub fn new(result: &FilterResult) -> Self {
         let mut plan = Self::default();
@@ -87,7 +88,7 @@ impl StoredPlan {
         plan
     }
 
-    /// Whether the script would have discarded the message.
+    /// Whether the script would have discarded the message, which is to go to Trash then.
     #[must_use]
     pub fn is_discarded(&self) -> bool {
         !self.stays && self.targets.is_empty()

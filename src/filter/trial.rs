@@ -1,8 +1,10 @@
-//! Runs one script over a message without delivering it, and records each step.
+//! Runs one script over a message without delivering it, and records each command, test, assigned
+//! variable and action. `restante sieve test` shows this, for a file or a script of an account.
 //!
 //! - With an account, mailboxes, included scripts and what `duplicate` remembers are those of the
-//!   account. Without one, every mailbox that a script names counts as one that exists.
-//! - What the run asked for and could not be told is listed in the result.
+//!   account. Without one, each mailbox that a script names by its path counts as one that exists;
+//!   no included script exists, and nothing was remembered.
+//! - Questions of the run that had no true answer are listed in the result.
 //! - It writes nothing.
 
 use std::cell::RefCell;
@@ -33,9 +35,9 @@ use crate::store::Snapshot;
 
 /// The most lines of a trace.
 const MAX_TRACE_LINES: usize = 10_000;
-/// The most characters of a text of a trace or a plan.
+/// The most characters of a text of the trace, the actions, or a name in `unknown`.
 const MAX_TEXT_CHARS: usize = 160;
-/// The most notes of what the run could not be told.
+/// The most entries of `TrialResult::unknown`. Further ones are left out.
 const MAX_UNKNOWN: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +47,11 @@ pub struct TrialRequest<'a> {
     pub envelope: &'a Envelope,
     pub recipient: &'a Recipient,
     pub identity: &'a Identity,
+    /// The name of this server, for the `environment` test.
     pub hostname: &'a str,
+    /// The time at which the message counts as delivered.
     pub now: UtcMillis,
+    /// The account from which questions are answered; `None` for a script of no account.
     pub account: Option<TrialAccount<'a>>,
 }
 
@@ -59,24 +64,25 @@ pub struct TrialAccount<'a> {
 /// What a script would do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialResult {
-    /// The actions, each as a text. If the run failed: that the message is kept.
+    /// The actions, each as a text, and the implicit keep. If the run failed, only the latter.
     pub actions: Vec<String>,
     /// The plan of the engine as JSON.
     pub plan: Value,
     pub error: Option<TrialError>,
+    /// The first `MAX_TRACE_LINES` events of the run, in their order.
     pub trace: Vec<TraceLine>,
-    /// Whether the trace is longer than `trace`.
+    /// Whether there were more events than `trace` has.
     pub is_trace_cut: bool,
-    /// What the run asked for and could not be told.
+    /// What the run asked for and the trial could not know: "whether there is a mailbox `Work`".
     pub unknown: Vec<String>,
 }
 
 /// Why the run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialError {
-    /// The included script; `None` for the one that was tried.
+    /// The name of the included script; `None` for the script that was tried.
     pub script: Option<String>,
-    /// From 1; 0 if it is not known.
+    /// From 1; 0 if the source of the included script is not known.
     pub line: u32,
     pub message: String,
 }
@@ -88,12 +94,13 @@ pub struct TraceLine {
     /// As in `TrialError`.
     pub line: u32,
     pub event: TraceEvent,
-    /// A part of the script; of an assignment, an action or a warning: what was done.
+    /// Of a command or test, its source. Of an assignment, action or warning, what happened.
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceEvent {
+    /// A command other than `if` ran.
     Command,
     /// A test with its result.
     Test(bool),
@@ -104,7 +111,7 @@ pub enum TraceEvent {
 }
 
 impl ScriptCheck<'_> {
-    /// Runs the script over a message. `None` if the script has errors.
+    /// Tries the script on a message. `None` if the script has errors.
     #[must_use]
     pub fn run(&self, request: &TrialRequest<'_>) -> Option<TrialResult> {
         let script = self.script.as_ref()?;
@@ -171,10 +178,10 @@ impl ScriptCheck<'_> {
     }
 }
 
-/// What a run did, each with the place of the command or test. Without a text, the source at that
-/// place is shown.
+/// The events of a run, at most `MAX_TRACE_LINES`.
 #[derive(Debug, Default)]
 struct Events {
+    /// Each with the place of its command or test. `None`: the source at the place is its text.
     list: Vec<(Place, TraceEvent, Option<String>)>,
     is_cut: bool,
 }
@@ -191,7 +198,7 @@ impl Events {
 
 impl Trace for Events {
     fn command(&mut self, place: &Place, command: &Command) {
-        // Of `if`, the tests are listed.
+        // In place of an `if`, its tests are listed.
         if !matches!(command.kind, CommandKind::If(_)) {
             self.push(place, TraceEvent::Command, None);
         }
@@ -220,10 +227,12 @@ struct TrialWorld<'a> {
     request: &'a TrialRequest<'a>,
     scan: Scan,
     account: Option<AccountWorld<'a>>,
+    /// As in `TrialResult`.
     unknown: RefCell<BTreeSet<String>>,
 }
 
 impl TrialWorld<'_> {
+    /// Adds a question without a true answer to `unknown`.
     fn note(&self, unknown: String) {
         let mut all = self.unknown.borrow_mut();
         if all.len() < MAX_UNKNOWN {
@@ -231,7 +240,8 @@ impl TrialWorld<'_> {
         }
     }
 
-    /// Returns the sources of the included scripts that places are in, by name.
+    /// Returns the sources of the included scripts that the places name, by name. A script that was
+    /// not found is left out.
     fn sources<'p>(&self, places: impl Iterator<Item = &'p Place>) -> BTreeMap<String, Arc<[u8]>> {
         let mut sources = BTreeMap::new();
         for name in places.filter_map(|place| place.script.as_ref()) {
@@ -246,7 +256,8 @@ impl TrialWorld<'_> {
     }
 }
 
-/// The scripts of a run, to find lines and texts of places.
+/// The sources of the script that is tried and of those that it included, to find the lines and
+/// texts of places.
 struct Sources<'a> {
     own: LineIndex<'a>,
     included: BTreeMap<&'a str, LineIndex<'a>>,
@@ -269,7 +280,8 @@ impl Sources<'_> {
     fn text(&self, place: &Place) -> String {
         let source = self.index(place).map(|index| place.span.of(index.source()));
         let source = source.unwrap_or_default();
-        // A list of a test may be very long.
+        // `shorten` would read all of a long list. A character has at most 4 bytes, and the other
+        // half is for blanks that `shorten` drops.
         let start = source.get(..MAX_TEXT_CHARS * 8).unwrap_or(source);
         shorten(&String::from_utf8_lossy(start))
     }
@@ -354,7 +366,7 @@ impl World for TrialWorld<'_> {
     }
 }
 
-/// Returns the actions of a plan, each as a text.
+/// Returns the actions of a plan and its implicit keep, each as a text.
 fn action_texts(plan: &Plan) -> Vec<String> {
     let mut texts: Vec<String> = plan.actions.iter().map(action_text).collect();
     if let Some(keep) = &plan.implicit_keep {
@@ -394,7 +406,7 @@ fn with_version(text: String, version: Version) -> String {
     }
 }
 
-/// Returns a text as one line of at most `MAX_TEXT_CHARS` characters.
+/// Returns a text as one line of at most `MAX_TEXT_CHARS` characters; `…` marks that it was cut.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= MAX_TEXT_CHARS {
@@ -465,12 +477,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_answers_are_listed() {
+    fn questions_without_a_true_answer_are_listed() {
         let tried = try_script(
             b"require [\"include\", \"duplicate\", \"environment\", \"vacation\"];\n\
               if anyof (duplicate :uniqueid \"1\", environment \"remote-ip\" \"x\") { stop; }\n\
               vacation \"away\";\ninclude :optional \"other\";\n",
         );
+        // `duplicate`, `remote-ip`, the script `other`, and whether the sender was answered before.
         assert_eq!(tried.unknown.len(), 4, "{:?}", tried.unknown);
         assert_eq!(tried.actions.first().map(String::as_str), Some("vacation"));
     }

@@ -1,15 +1,17 @@
-//! Counts what the scripts of one message use of its limits, which they share.
+//! Counts what the scripts that run for one recipient use of their limits. They share some of the
+//! limits, those of `RunUsage`; each has the other ones for itself.
 
 use restante_sieve::{Action, Outcome, RunLimits};
 
-/// What the scripts that ran have used.
+/// What the scripts that ran so far have used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunUsage {
+    /// Units of work, as in `RunLimits::fuel`.
     fuel: u64,
     actions: u16,
     redirects: u16,
     notifies: u16,
-    /// Redirects, notifications and answers.
+    /// Redirects, notifications and vacation responses.
     sent: u16,
     versions: u16,
 }
@@ -34,7 +36,7 @@ impl RunUsage {
         self.versions = self.versions.saturating_add(versions);
     }
 
-    /// Returns what is left for the next script.
+    /// Returns what is left of `limits` for the script that runs next.
     pub(super) fn left(&self, limits: RunLimits) -> RunLimits {
         RunLimits {
             fuel: limits.fuel.saturating_sub(self.fuel),

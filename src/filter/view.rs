@@ -17,7 +17,8 @@ use crate::model::limits;
 /// around them.
 const MAX_DEPTH: usize = 16;
 
-/// A message with its parts and fields found. The vectors have one entry for each part.
+/// A message whose parts and fields were found. The vectors have one entry for each part, and a
+/// `PartId` is an index into them.
 pub(crate) struct View<'a> {
     raw: &'a [u8],
     /// The message itself first (`PartId::ROOT`), and each part before its children: at most
@@ -25,7 +26,7 @@ pub(crate) struct View<'a> {
     parts: Vec<Part>,
     /// The fields of each part.
     fields: Vec<Vec<Field>>,
-    /// The decoded content of each part, once the engine asked for it.
+    /// The decoded content of each part; empty until the engine asks for it.
     contents: Vec<OnceCell<Cow<'a, [u8]>>>,
 }
 
@@ -37,8 +38,9 @@ impl<'a> View<'a> {
         view
     }
 
-    /// Adds the part in `range`, and those inside it. `in_digest`: without a Content-Type, the part
-    /// is a message (RFC 2046 §5.1.5).
+    /// Adds the part in `range` of the message, and those inside it. `in_digest`: without a
+    /// Content-Type, the part is a message (RFC 2046 §5.1.5). `depth` is the number of parts around
+    /// it.
     fn add_part(
         &mut self,
         parent: Option<PartId>,
@@ -94,7 +96,8 @@ impl<'a> View<'a> {
         Some((index, self.parts.get(index)?))
     }
 
-    /// Returns the transfer encoding of a part for `decode`; `None` if it is not known.
+    /// Returns the transfer encoding of a part for `decode`: `IDENTITY` if it names none, `None` if
+    /// it names one that is not known.
     fn encoding(&self, part: PartId) -> Option<u8> {
         let encoding = value_of(self.raw, self.fields(part), "Content-Transfer-Encoding");
         let encoding = encoding.unwrap_or_default().trim_ascii().to_ascii_lowercase();
@@ -107,7 +110,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the charset that the Content-Type of a part names.
+    /// Returns the charset that the Content-Type of a part names; `None` if it names none.
     fn charset(&self, part: PartId) -> Option<String> {
         let media = value_of(self.raw, self.fields(part), "Content-Type").and_then(parse::media);
         let (_, parameters) = media?;
@@ -143,9 +146,10 @@ fn value_of<'a>(raw: &'a [u8], fields: &[Field], name: &str) -> Option<&'a [u8]>
     fields.iter().find(is_named).and_then(|field| raw.get(field.value.clone()))
 }
 
-/// Finds the parts between the delimiter lines of a multipart (RFC 2046 §5.1.1). The line end
-/// before a delimiter belongs to the delimiter. Without a last delimiter, the last part ends where
-/// the body ends. Without a boundary there are no parts.
+/// Finds the parts between the delimiter lines of a multipart (RFC 2046 §5.1.1): the first
+/// `limits::MAX_MIME_PARTS`. The line end before a delimiter belongs to the delimiter. If the last
+/// delimiter, which ends with `--`, is missing, the last part ends where the body ends. Without a
+/// boundary there are no parts.
 fn children(raw: &[u8], body: Range<usize>, boundary: &[u8]) -> Vec<Range<usize>> {
     let (mut children, mut start) = (Vec::new(), None);
     let bytes = raw.get(..body.end).unwrap_or_default();

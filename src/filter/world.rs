@@ -24,11 +24,12 @@ use crate::store::Error;
 /// The mailboxes of an account, by uid.
 pub(super) type MailboxesByUid = BTreeMap<MailboxUid, Mailbox>;
 
-/// The mailboxes of an account.
+/// The mailboxes of an account, by uid and by path.
 struct AccountMailboxes {
     by_uid: MailboxesByUid,
-    /// By the names of the mailbox and of those above it, with `/` between them. Those in the Inbox
-    /// have a second name, which begins with `INBOX/`.
+    /// By path: the names of the mailbox and of those above it, with `/` between them. A mailbox
+    /// below the Inbox has a second path, with `INBOX` in place of the Inbox's name, unless that is
+    /// the first path of another mailbox.
     by_path: HashMap<String, MailboxUid>,
 }
 
@@ -59,18 +60,23 @@ impl AccountMailboxes {
 /// The scripts of an account, by name.
 type AccountScripts = HashMap<String, (ObjectId, BlobHash)>;
 
+/// What one run of a script may ask about the account, the message and the host.
 pub(super) struct AccountWorld<'a> {
     request: &'a FilterRequest<'a>,
     cache: &'a ScriptCache,
     scan: Scan,
+    /// Read when the script first asks for a mailbox.
     mailboxes: OnceCell<AccountMailboxes>,
+    /// Read when the script first includes another one.
     scripts: OnceCell<AccountScripts>,
-    /// The scripts of the account that were included, for their lines and their rules.
+    /// By name, the scripts of the account that were included so far. Their lines and rules are
+    /// looked up here after the run.
     pub(super) included: RefCell<BTreeMap<String, IncludedScript>>,
 }
 
 pub(super) struct IncludedScript {
     pub(super) id: ObjectId,
+    /// The hash of its source.
     pub(super) source: BlobHash,
     pub(super) compiled: Arc<CompiledScript>,
 }
@@ -89,12 +95,12 @@ impl<'a> AccountWorld<'a> {
         }
     }
 
-    /// Returns the source of a script of the account that was included.
+    /// Returns the source of a script by its name; `None` if the run did not include it.
     pub(super) fn included_source(&self, name: &str) -> Option<Arc<[u8]>> {
         self.included.borrow().get(name).map(|script| Arc::clone(&script.compiled.source))
     }
 
-    /// Returns how many mailboxes the run has read.
+    /// Returns how many mailboxes the run has read: all of the account, or 0 if it asked for none.
     pub(super) fn mailboxes_read(&self) -> usize {
         self.mailboxes.get().map_or(0, |all| all.by_uid.len())
     }
@@ -119,7 +125,9 @@ impl<'a> AccountWorld<'a> {
     }
 }
 
-/// Returns the names of a mailbox and of those above it, with `/` between them, and the topmost.
+/// Returns the path of a mailbox (its name and those of the mailboxes above it, with `/` between
+/// them) and the topmost of these mailboxes. In a damaged store a mailbox may be above itself: the
+/// path ends where a parent would come a second time.
 pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
     let mut names = vec![mailbox.name.as_str()];
     let (mut top, mut seen) = (mailbox, BTreeSet::new());
@@ -133,17 +141,19 @@ pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String
     (names.join("/"), top)
 }
 
-/// Returns a time for the engine; one that it cannot express is 1970.
+/// Returns a time for the engine; one that it cannot express becomes the beginning of 1970.
 pub(super) fn timestamp(at: UtcMillis) -> Timestamp {
     Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Returns the zone of an account, or else that of the machine.
+/// Returns the zone of an account, or that of the machine if the account has none, or one that is
+/// not known.
 pub(super) fn zone_of(identity: &Identity) -> TimeZone {
     identity.zone.as_deref().and_then(clock::zone).unwrap_or_else(TimeZone::system)
 }
 
-/// Returns an item of the environment that does not depend on the client (RFC 5183 §4.1).
+/// Returns an item of the environment (RFC 5183 §4.1) that is the same for all messages that
+/// arrive; `None` if there is no such item. `host` is the name of this server.
 pub(super) fn environment_of_host(item: &str, host: &str) -> Option<String> {
     Some(match item {
         "domain" => host.split_once('.').map_or(host, |(_, domain)| domain).to_owned(),
@@ -220,7 +230,7 @@ impl World for AccountWorld<'_> {
             .cache
             .script(self.request.settings, hash, source)
             .map_err(|error: Error| failure(&error))?;
-        // It exists, so that `:optional` must not skip it.
+        // The script exists, so the run fails: with `None`, `include :optional` would go on.
         let unusable = |why: &str| HostError { message: format!("the script `{name}`: {why}") };
         let compiled = compiled.ok_or_else(|| unusable("its source is lost"))?;
         let script = compiled.script.as_ref().map(Arc::clone).map_err(|why| unusable(why))?;
@@ -272,8 +282,9 @@ fn special_use(role: Role) -> String {
     })
 }
 
-/// Returns the hash of a key of the `duplicate` test, under which the store remembers it; `None`
-/// if the key is not 64 hexadecimal digits. Such a key is never a duplicate, nor remembered.
+/// Returns the hash under which the store remembers a key of the `duplicate` test. `None` if the
+/// key is not 64 hexadecimal digits, which the engine never makes: for such a key the test is
+/// false, and nothing is remembered.
 pub(super) fn duplicate_hash(key: &DupKey) -> Option<[u8; 32]> {
     let digits = key.as_str().as_bytes();
     let mut hash = [0; 32];

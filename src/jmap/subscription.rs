@@ -57,6 +57,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
 const MAX_DEVICE_ID_BYTES: usize = 255;
+/// The most types that one subscription names.
 const MAX_TYPES: usize = 64;
 
 /// Returns the account to which the caller's subscriptions belong: the first of the caller's own.
@@ -173,6 +174,7 @@ pub(super) struct PushSetArgs {
     /// Objects by creation id.
     #[serde(default)]
     create: BTreeMap<String, JsonObject>,
+    /// Patches by id, or by `#` and a creation id.
     #[serde(default)]
     update: BTreeMap<String, JsonObject>,
     #[serde(default)]
@@ -205,6 +207,7 @@ fn set(
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))
         .transpose();
+    // When a subscription of this credential must expire.
     let latest = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(new_code()?)).collect();
     let codes = codes?;
@@ -264,6 +267,7 @@ fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject
     object(id, one, &properties)
 }
 
+/// Returns a new random verification code.
 fn new_code() -> Result<String, Error> {
     let mut random = [0; 24];
     getrandom::fill(&mut random)
@@ -356,6 +360,7 @@ fn update_one(
     Ok(other_changes)
 }
 
+/// Returns the subscription `old` after a patch. The times are those of `update_one`.
 fn patched(
     id: ObjectId,
     old: &PushSubscription,
@@ -449,7 +454,8 @@ fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis
     Ok(at.min(latest))
 }
 
-/// Reads the names of the types whose changes are pushed. Null stands for all types.
+/// Reads the names of the types whose changes are pushed, which need not be known. Null stands for
+/// all types.
 fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     if value.is_null() {
         return Ok(None);

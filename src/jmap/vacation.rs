@@ -112,6 +112,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
     }
 }
 
+/// Returns these properties of a response.
 fn object(
     response: &VacationResponse,
     properties: &[VacationProperty],
@@ -120,9 +121,10 @@ fn object(
     Ok(object_of(properties, |property| values.remove(property.name()).unwrap_or_default()))
 }
 
-/// Returns the response with a patch applied. `known` are the properties of the method: others are
-/// refused. The error names all invalid properties, except that a period which ends before it
-/// begins is reported only if the properties are valid by themselves.
+/// Returns the response `old` after a patch. `known` are the properties that the client may name:
+/// others are refused. `own` are the addresses of the account. The error names all invalid
+/// properties, except that a period which ends before it begins is reported only if the properties
+/// are valid by themselves.
 fn patched(
     old: &VacationResponse,
     patch: &Value,

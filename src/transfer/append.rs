@@ -1,6 +1,6 @@
 //! Files a message of an import.
 //!
-//! - Filing the same message again adds nothing, also concurrently. A message is that of an email
+//! - Filing the same message again adds no email, also concurrently. A message is that of an email
 //!   if the bytes are the same and the email has the same date of receipt, or one up to
 //!   `MAX_ID_SHIFT_MS` later; or if an export wrote the message from the email
 //!   (`AppendRequest::known_as`) and the bytes are the same.
@@ -73,7 +73,8 @@ pub fn append(
     new: &AppendRequest<'_>,
 ) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
-    // A message that exists need not be parsed.
+    // A message that exists need not be parsed. The commit changes nothing: its ticket tells when
+    // what it found is durable.
     if find_in_mailbox(&store.snapshot(), account, new, &hash)?.is_some() {
         let (found, ticket) =
             store.commit(account, |txn| find_in_mailbox(&txn.snapshot(), account, new, &hash))?;
@@ -89,6 +90,7 @@ pub fn append(
     Ok((done, ticket))
 }
 
+/// Finds the email of this message if it is in the mailbox already, so that nothing is to be done.
 fn find_in_mailbox(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -102,6 +104,7 @@ fn find_in_mailbox(
     }))
 }
 
+/// Adds the email of this message to the mailbox, or creates one.
 fn file(
     txn: &mut Txn<'_>,
     new: &AppendRequest<'_>,

@@ -11,10 +11,13 @@ use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 use crate::model::limits;
 
-/// `a` to `z`.
+/// The letters `a` to `z`.
 const MAX_LETTERS: usize = 26;
+/// Callers take a larger `dovecot-keywords` file for an empty one. `Letters::parse` reads no more
+/// bytes than this.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
 
+/// The letters that stand for a keyword in every Maildir folder.
 const MAILDIR: [(u8, &str); 5] =
     [(b'D', DRAFT), (b'F', FLAGGED), (b'P', FORWARDED), (b'R', ANSWERED), (b'S', SEEN)];
 
@@ -24,6 +27,7 @@ pub struct MessageFlags {
     pub keywords: BTreeSet<String>,
     /// Whether some keywords were left out.
     pub is_cut: bool,
+    /// Whether the message is deleted but not expunged.
     pub deleted: bool,
 }
 
@@ -45,6 +49,7 @@ impl MessageFlags {
         self.keywords.insert(name.to_owned());
     }
 
+    /// Adds the words of a text that are keywords.
     fn set_words(&mut self, words: &str) {
         words
             .split_ascii_whitespace()
@@ -84,6 +89,7 @@ impl Letters {
         letters
     }
 
+    /// Returns the content of a `dovecot-keywords` file with these letters.
     #[must_use]
     pub fn write(&self) -> String {
         let known = self.0.iter().enumerate();
@@ -118,7 +124,7 @@ impl Letters {
         flags.chain(known.map(|(_, letter)| letter)).collect()
     }
 
-    /// Whether each of the keywords has a letter.
+    /// Whether each of the keywords has a letter, of the folder or of every folder.
     #[must_use]
     pub fn cover(&self, keywords: &BTreeSet<String>) -> bool {
         keywords.iter().all(|name| {
@@ -146,6 +152,7 @@ impl Letters {
     }
 }
 
+/// Whether a keyword has a letter in every Maildir folder (`MAILDIR`).
 fn has_maildir_letter(name: &str) -> bool {
     MAILDIR.iter().any(|(_, known)| *known == name)
 }

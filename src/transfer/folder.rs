@@ -17,10 +17,12 @@ use super::utf7;
 use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
-/// 255, less room for the extensions that an export appends, such as `.mbox.part`.
+/// The 255 bytes of a name, less room for the extensions that an export appends, such as
+/// `.mbox.part`.
 const MAX_NAME_BYTES: usize = 220;
-/// In upper or lower case (RFC 9051 §5.1).
+/// The name of the Inbox, in upper or lower case (RFC 9051 §5.1).
 const INBOX: &str = "inbox";
+/// A larger card is not read.
 pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
 /// The path of a mailbox from the top or from the Inbox. The Inbox itself is the empty path from
@@ -34,6 +36,7 @@ pub struct MailboxPath {
 }
 
 impl MailboxPath {
+    /// Returns the path of the Inbox itself.
     #[must_use]
     pub fn inbox() -> Self {
         Self { inbox: true, names: Vec::new() }
@@ -73,7 +76,8 @@ impl MailboxPath {
         (!self.names.is_empty()).then(|| cut(&whole, self))
     }
 
-    /// Reads the name of a Maildir++ folder, with its first dot.
+    /// Reads the name of a Maildir++ folder, with its first dot. `None` if it has no such dot, or a
+    /// mailbox cannot have one of its names.
     #[must_use]
     pub fn of_maildir(folder: &[u8]) -> Option<Self> {
         let names = folder.strip_prefix(b".")?.split(|byte| *byte == b'.');
@@ -89,6 +93,7 @@ impl MailboxPath {
         let head = self.inbox.then(|| "Inbox".to_owned());
         let names = self.names.iter().enumerate().map(|(at, name)| {
             let special = |c: char| matches!(c, '/' | '\\' | '%' | '~' | ':') || c.is_control();
+            // Unescaped, the name would be taken for the Inbox, be hidden, or be `.` or `..`.
             let first = self.is_no_inbox(at, name) || name.starts_with('.');
             let path_so_far = Self {
                 inbox: self.inbox,
@@ -104,6 +109,8 @@ impl MailboxPath {
         head.into_iter().chain(names).collect()
     }
 
+    /// Reads the names of folders in a tree, the outermost first; `None` if a mailbox cannot have
+    /// one of them.
     #[must_use]
     pub fn of_tree(folders: &[Vec<u8>]) -> Option<Self> {
         let names = folders.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -127,6 +134,8 @@ impl MailboxPath {
             + "\n"
     }
 
+    /// Reads a card; `None` if it is malformed or too large, or names no mailbox. A role that is
+    /// not known is left out.
     #[must_use]
     pub fn of_card(bytes: &[u8]) -> Option<(Self, Option<Role>)> {
         let bytes = bytes.get(..MAX_CARD_BYTES).map_or(bytes, |_| &[]);
@@ -153,8 +162,8 @@ fn valid_name(name: &str) -> Option<String> {
     (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)
 }
 
-/// Escapes special characters as the mark and two hex digits; with `first`, the first character,
-/// too.
+/// Escapes ASCII characters that are `special` as the mark and two hex digits; with `first`, the
+/// first character, too, if it is ASCII. Other control characters become `_`.
 fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(name.len());
     for (at, c) in name.chars().enumerate() {
@@ -200,6 +209,7 @@ fn cut(name: &str, place: &MailboxPath) -> String {
         return name.to_owned();
     }
     let hash = blake3::hash(place.card(None).as_bytes()).to_hex();
+    // `~` and 32 hex digits.
     let max_kept = MAX_NAME_BYTES - 33;
     let end = (0..=max_kept).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
     format!("{}~{}", name.get(..end).unwrap_or_default(), hash.get(..32).unwrap_or_default())

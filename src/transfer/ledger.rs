@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::keyword;
 
-/// A larger ledger counts as empty: it is read into memory as a whole. That is room for more than a
-/// million messages with a dozen keywords each.
+/// Callers take a larger ledger for an empty one, because it is read into memory as a whole. That
+/// is room for more than a million messages with a dozen keywords each.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The keywords in normal form, by the name of the file (NAME above).
@@ -54,6 +54,7 @@ impl Ledger {
         format!("{name}\t{}\n", words.join(" "))
     }
 
+    /// Returns the keywords of a file; `None` if the ledger has no line about it.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<&BTreeSet<String>> {
         self.0.get(name)
@@ -76,6 +77,7 @@ mod tests {
         assert_eq!(ledger.of(b"a"), Some(&set(&["x"])));
         assert_eq!(ledger.of(b"b"), Some(&set(&[])));
         assert_eq!(ledger.of(b"c"), None);
+        // A line without a tab and a line without LF do not count. The other one has no name.
         assert_eq!(Ledger::parse(b"\xff\n\t\n\0"), Ledger::parse(b"\t\n"));
     }
 }

@@ -12,8 +12,8 @@ const HOST: &str = "restante";
 /// The last millisecond of the year 9999: RFC 3339 has four digits.
 const MAX_DATE: UtcMillis = UtcMillis(253_402_300_799_999);
 
-/// Returns the unique part of the name of a Maildir file: time, id, and the size, which Dovecot
-/// reads.
+/// Returns the unique part of the name of a Maildir file: time in seconds, id, and the size in
+/// bytes, which Dovecot reads. `with_letters` adds the flags.
 #[must_use]
 pub fn maildir(id: EmailId, size: u64) -> String {
     format!("{}.{id}.{HOST},S={size}", id.received_at().0.div_euclid(1000))
@@ -23,13 +23,14 @@ pub fn maildir(id: EmailId, size: u64) -> String {
 pub struct MaildirName<'a> {
     /// The unique part, before the colon.
     pub base: &'a [u8],
-    /// The letters of the flags, after `:2,`.
+    /// The letters of the flags, after `:2,`; empty if there is no such part.
     pub letters: &'a [u8],
     /// The id of the email, if an export wrote the file.
     pub id: Option<EmailId>,
 }
 
 impl<'a> MaildirName<'a> {
+    /// Takes the name of a file apart.
     #[must_use]
     pub fn of(name: &'a [u8]) -> Self {
         let at = memchr::memchr(b':', name).unwrap_or(name.len());
@@ -51,11 +52,13 @@ impl<'a> MaildirName<'a> {
     }
 }
 
+/// Returns the name of a Maildir file with this unique part, and with the letters of its keywords.
 #[must_use]
 pub fn with_letters(base: &str, keywords: &BTreeSet<String>, letters: &Letters) -> String {
     format!("{base}:2,{}", letters.letters(keywords))
 }
 
+/// Returns the name of an exported .eml file: the date to the second, and the id.
 #[must_use]
 pub fn eml(id: EmailId) -> String {
     let stamp: String =
@@ -71,7 +74,7 @@ pub fn of_eml(name: &[u8]) -> Option<EmailId> {
     parse_id(id).filter(|id| eml(*id) == name)
 }
 
-/// Parses an id that an export may have written.
+/// Parses an id that an export may have written; `None` for one that is dated after `MAX_DATE`.
 pub(super) fn parse_id(text: &str) -> Option<EmailId> {
     text.parse::<EmailId>().ok().filter(|id| id.received_at() <= MAX_DATE)
 }
@@ -109,6 +112,7 @@ mod tests {
         for stamp in ["20261122T090000Z", "20261121T090000", "2", ""] {
             assert_eq!(of_eml(format!("{stamp}-{id}.eml").as_bytes()), None, "{stamp:?}");
         }
+        // An id counts down from the last date, so 0 is after the year 9999.
         let far = EmailId(0).to_string();
         assert_eq!(MaildirName::of(format!("1.{far}.restante").as_bytes()).id, None);
     }

@@ -1,7 +1,8 @@
-//! Stores a Sieve script of an import.
+//! Stores a Sieve script of an import. Whether it has errors is not checked here
+//! (`filter::Settings::adapt` did that).
 //!
-//! - Storing the same script again changes nothing. A script of the same name and another source
-//!   stays as it is: its owner may have changed it after an earlier import.
+//! - Storing a script again under the same name changes nothing. A script of this name with
+//!   another source stays as it is: its owner may have changed it after an earlier import.
 //! - A script is activated only by the import that stores it, in the same commit, and only if no
 //!   other script of the account is active.
 
@@ -15,12 +16,14 @@ pub struct ScriptAppendRequest<'a> {
     pub name: &'a str,
     /// The source to store.
     pub source: &'a [u8],
-    /// The source as it was on the other server, if an import had to change it.
+    /// The source as it was on the other server: equal to `source`, unless the import had to change
+    /// it. A stored script with this source counts as the same script, too.
     pub original: &'a [u8],
+    /// Whether to activate the script if it is added and no other one is active.
     pub activate: bool,
     /// The most scripts of an account.
     pub max_scripts: usize,
-    /// Only find out what would be done.
+    /// Whether only to find out what would be done.
     pub dry_run: bool,
 }
 
@@ -47,15 +50,16 @@ impl ScriptAppendOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendedScript {
     pub outcome: ScriptAppendOutcome,
-    /// The name of the active script of the account afterwards.
+    /// The name of the active script of the account afterwards; `None` if there is none.
     pub active: Option<String>,
 }
 
-/// Stores a script, and waits until it is durable.
+/// Stores a script, and waits until it is durable. The name is stored in Unicode normalization
+/// form C.
 ///
 /// # Errors
-/// `NotFound` (account); `Script` if the name is not allowed, or the account has as many scripts
-/// as it may have.
+/// `NotFound` (account); `Script` if the name is not allowed, the source is too large, or the
+/// account has as many scripts as it may have; those of the store.
 pub fn append_script(
     store: &Store,
     account: AccountId,
@@ -83,6 +87,7 @@ pub fn append_script(
     Ok(done)
 }
 
+/// Returns what storing a script would do. This is asked before the commit, and again in it.
 fn plan(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -1,3 +1,5 @@
+//! Tests of filing messages and scripts of an import, and of a whole corpus in an mbox file.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -10,6 +12,7 @@ use crate::store::{EncodedMessage, Error, NewEmail, NewMailbox, Options, Store};
 const ANN: AccountId = AccountId(1);
 const AT: UtcMillis = UtcMillis(1_700_000_000_123);
 
+/// Returns a store with the account `ANN`, and the mailboxes `one` and `two` of the account.
 fn store() -> (Store, MailboxUid, MailboxUid) {
     let store = Store::open_engine(
         Arc::new(MemoryEngine::new()),
@@ -96,6 +99,7 @@ fn appending_the_same_message_again_adds_nothing() {
             .unwrap();
     let other = put(&store, &new(b"Subject: y\r\n\r\n", one)).unwrap();
     assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
+    // The account has its three emails.
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
     assert_eq!(put(&store, &new(raw, MailboxUid(99))), Err(Error::NotFound("mailbox")));
     store.commit(ANN, |txn| txn.destroy_email(first.email)).unwrap().1.wait_blocking().unwrap();

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(&IMAP_MUTF7, NO_PAD);
 
+/// Encodes a name as printable ASCII.
 #[must_use]
 pub fn encode(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
@@ -33,6 +34,8 @@ pub fn encode(name: &str) -> String {
     out
 }
 
+/// Decodes a name; `None` if the text is no modified UTF-7. Base64 may also contain printable
+/// ASCII, though `encode` does not write it so.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
@@ -56,6 +59,7 @@ pub fn decode(text: &[u8]) -> Option<String> {
     Some(out)
 }
 
+/// Decodes the base64 between `&` and `-`, which is UTF-16 in big-endian order.
 fn unshift(shifted: &[u8]) -> Option<String> {
     let bytes = BASE64.decode(shifted).ok()?;
     let units = bytes.chunks(2).map(|pair| pair.try_into().ok().map(u16::from_be_bytes));

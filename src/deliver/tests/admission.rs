@@ -18,7 +18,8 @@ fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
             let sent = |to: &str| fixture.send("bob@example.net", &[to], HELLO)[0].clone();
             let puts = vec![Put { table, key: key.to_vec(), value: damaged }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-            // First with the directory in memory, then after the directory was read anew.
+            // First with the directory in memory, then after the directory was read anew, which
+            // any change of an account brings about.
             if table == Table::Accounts {
                 assert_eq!(sent("lee@example.org"), later);
             }
@@ -29,6 +30,7 @@ fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
             );
             assert_eq!(sent("nobody@example.org"), "550 no account has this address");
             assert!(sent("eve@example.org").starts_with("250 filed as"));
+            // The row of Ann's own address is intact, so only a damaged account defers its mail.
             assert_eq!(sent("ann@example.org") == later, table == Table::Accounts);
         }
     }
@@ -57,6 +59,7 @@ fn announced_size_is_checked_against_the_quota() {
         };
         (admit(&mut session, "ann@example.org"), admit(&mut session, "lee@example.org"))
     };
+    // Both recipients belong to Ann, for whom the message is filed once: 900 bytes count once.
     assert_eq!((ask(None), ask(Some(900)), ask(Some(1001))), ((250, 250), (250, 250), (452, 452)));
 }
 
@@ -67,6 +70,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
     fixture.enable_response("Away");
     fixture.send("bob@example.net", &["ann@example.org"], HELLO);
     let make_rows = |raw: &[u8]| crate::message::rows_of_any(raw, fixture.store.secrets());
+    // While the repair of Ann's account runs, three messages come for Ann and Ben.
     let mut n = 0;
     let mut all_replies = Vec::new();
     let done = fixture.store.repair(
@@ -89,6 +93,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
     for replies in all_replies {
         assert!(replies[0].starts_with("451 ") && replies[1].starts_with("250 "), "{replies:?}");
     }
+    // The client sends the deferred messages again.
     for n in 1..=3 {
         let message = format!("{HELLO}{n}\n");
         let replies =
@@ -98,7 +103,8 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
             "{replies:?}"
         );
     }
-    assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 2, "bob and eve");
+    let actions = fixture.store.snapshot().outbox(fixture.ann).unwrap().len();
+    assert_eq!(actions, 2, "the replies to Bob and, once, to Eve");
     let found = fixture.store.check_deep(Some(&make_rows), &mut |_| true).unwrap();
     assert_eq!(found.breaches, []);
 }
@@ -121,6 +127,7 @@ fn mail_over_quota_to_inactive_accounts_or_in_a_loop_is_refused() {
         .directory
         .update(fixture.ann, |row| (row.active, row.quota_emails) = (true, None))
         .unwrap();
+    // `limits::MAX_RECEIVED_FIELDS`
     let loops = "Received: x\n".repeat(100) + HELLO;
     assert!(fixture.send("bob@example.net", &["ann@example.org"], &loops)[0].starts_with("554"));
     fixture.assert_clean();

@@ -22,8 +22,8 @@ fn retry_gets_the_same_id_and_adds_nothing() {
     fixture.assert_clean();
 }
 
-/// Behind the trace fields, a blank line before the header would end the header, and another line
-/// would spoil its first field.
+/// Trace fields are put before the message. After them, a blank line before the header would end
+/// the header, and any other line would become a part of a field.
 #[test]
 fn bytes_before_the_header_are_not_kept_behind_the_trace_fields() {
     for before in [
@@ -87,6 +87,7 @@ fn deliveries_and_decisions_are_forgotten_after_their_time() {
         )
     };
     assert_eq!((remembered().0.len(), remembered().1.len()), (60, 60));
+    // Deliveries are remembered for 14 days (`limits::DELIVERY_RETENTION`).
     fixture.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert!(
         fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
@@ -97,6 +98,8 @@ fn deliveries_and_decisions_are_forgotten_after_their_time() {
         fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
             .starts_with("250 filed as")
     );
+    // Decisions are kept for 90 days (`limits::DECISION_RETENTION`). Each delivery removes some of
+    // the rows that are over.
     fixture.clock.advance(Duration::from_secs(90 * 24 * 3600));
     let now = fixture.clock.now();
     for n in 100..200 {

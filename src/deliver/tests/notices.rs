@@ -52,7 +52,8 @@ fn success_notification_is_queued_once_for_the_recipients_that_asked_for_it() {
 }
 
 impl Fixture {
-    /// Delivers a message whose sender asks for a notification of success.
+    /// Delivers a message to Ann whose sender asks for a notification of success. With `forged`,
+    /// the sender was found to be forged, for this reason.
     fn send_with_notify(&self, sender: &str, forged: Option<&str>, body: &str) -> Vec<Reply> {
         let mut envelope = Envelope {
             sender: Address::parse(sender).ok(),
@@ -91,6 +92,7 @@ impl Fixture {
             .collect()
     }
 
+    /// Limits what the account sends in an hour: this many replies, and as many notifications.
     fn limit(&self, account: u32) {
         let mut settings = (*self.settings.get()).clone();
         settings.vacation.rate.account = account;
@@ -105,12 +107,14 @@ fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
     let message = |n: u32| format!("Auto-Submitted: auto-generated\n{HELLO}{n}\n");
     let forged = fixture.send_with_notify("eve@example.net", Some("spf=fail"), &message(0));
     assert_eq!((forged[0].code, fixture.action_recipients()), (250, Vec::<String>::new()));
+    // What is refused for the quota is not charged.
     fixture.directory.update(fixture.ann, |row| row.quota_bytes = Some(400)).unwrap();
     for n in 1..5 {
         let long = message(n) + &"x".repeat(4000);
         assert_eq!(fixture.send_with_notify("zoe@example.net", None, &long)[0].code, 452);
     }
     fixture.directory.update(fixture.ann, |row| row.quota_bytes = None).unwrap();
+    // Four messages, each with a retry: the first two get the two notifications of this hour.
     for n in 10..14 {
         let again = message(n);
         for _ in 0..2 {
@@ -121,9 +125,11 @@ fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
         }
     }
     assert_eq!(fixture.action_recipients(), ["bob10@example.net", "bob11@example.net"]);
+    // Replies are counted apart from notifications.
     fixture.enable_response("Away");
     fixture.send("max@example.net", &["ann@example.org"], HELLO);
     assert_eq!(fixture.action_recipients().last().map(String::as_str), Some("max@example.net"));
+    // In another hour, a fourth action joins the two notifications and the reply.
     fixture.clock.advance(Duration::from_secs(2 * 3600));
     fixture.send_with_notify("tom@example.net", None, &message(20));
     assert_eq!(fixture.action_recipients().len(), 4);

@@ -12,6 +12,7 @@ const SENT: &[u8] =
     b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
 
 impl Fixture {
+    /// Submits a message to these recipients, and marks it as sent to all of them.
     fn create_sent_submission(&self, to: &[&str]) -> ObjectId {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
         let (from, rcpt_to) =
@@ -53,11 +54,13 @@ impl Fixture {
         self.store.snapshot().object(self.ann, id).unwrap().unwrap()
     }
 
+    /// Returns for each recipient whether the message was delivered, and whether it was displayed.
     fn delivery_status(&self, id: ObjectId) -> Vec<(DeliveryState, bool)> {
         let status = |to: SubmissionRecipient| (to.status.delivered, to.status.displayed);
         self.submission(id).rcpt_to.into_iter().map(status).collect()
     }
 
+    /// Delivers a report to Ann, and returns the reply of the server.
     fn send_report(&self, text: &str) -> String {
         self.clock.advance(Duration::from_secs(1));
         self.send("", &["ann@example.org"], text).remove(0)
@@ -68,6 +71,7 @@ impl Fixture {
     }
 }
 
+/// Returns a report with the fields of its machine-readable part, and `original` as its last part.
 fn report(kind: &str, fields: &str, original: &str) -> String {
     format!(
         "From: mx@example.net\nTo: ann@example.org\nSubject: report\n\
@@ -129,8 +133,9 @@ fn submission_shows_what_reports_say() {
     let updated = fixture.submission(id);
     assert_eq!((updated.dsn.len(), updated.mdn.len(), updated.mdn[1]), (3, 2, fixture.newest()));
     assert!(updated.mdn[0].received_at() < updated.mdn[1].received_at(), "the oldest first");
-    assert_eq!(changes.lock().len(), 5, "each is a change that is pushed");
+    assert_eq!(changes.lock().len(), 5, "a change for each report is pushed");
 
+    // Reports that change nothing: on another message, on another recipient, on no recipient.
     mdn("s2@example.org", "displayed");
     dsn("eve@example.net", "failed", "5.0.0");
     fixture.send_report(&report("delivery-status", "Action: failed\n", HEADERS));

@@ -17,7 +17,7 @@ const LETTER: &str = "From: bob@example.net\nTo: ann@example.org\nSubject: Hello
                       Message-ID: <1@example.net>\nX-Spam-Score: 12\n\nHi\n";
 
 impl Fixture {
-    /// Stores a script and makes it the active one.
+    /// Stores a script as `main`, in place of the former one, and makes it the active one.
     pub(super) fn activate(&self, source: &str) {
         let committed = self.store.commit(self.ann, |txn| {
             let known = txn.snapshot().script_by_name(self.ann, "main")?;
@@ -40,7 +40,8 @@ impl Fixture {
         self.send(BOB, &[ANN], LETTER).remove(0)
     }
 
-    /// Returns the mailboxes and keywords of the emails, newest first: `Inbox $seen`.
+    /// Returns for each email, newest first, the names of its mailboxes and its keywords, such as
+    /// `Inbox $seen`.
     fn stored(&self) -> Vec<String> {
         let snapshot = self.store.snapshot();
         let names = |email: &crate::model::EmailMetadata| {
@@ -58,6 +59,7 @@ impl Fixture {
         self.store.snapshot().outbox(self.ann).unwrap()
     }
 
+    /// Returns the steps of the last decision, such as `main:3 fileinto Archive`.
     fn last_steps(&self) -> Vec<String> {
         let decision = self.store.snapshot().decisions(self.ann, 1).unwrap().remove(0);
         let text =
@@ -65,6 +67,7 @@ impl Fixture {
         decision.steps.into_iter().map(text).collect()
     }
 
+    /// Returns the failed runs, newest first: the line and the message of each.
     fn errors(&self) -> Vec<(u32, String)> {
         let errors = self.store.snapshot().script_errors(self.ann).unwrap();
         errors.into_iter().map(|error| (error.line, error.message)).collect()
@@ -91,7 +94,7 @@ fn mailboxes_flags_and_steps_follow_the_script() {
 }
 
 #[test]
-fn script_by_role_and_by_missing_name() {
+fn mailbox_is_found_by_its_special_use_and_the_inbox_replaces_a_missing_one() {
     let fixture = fixture();
     fixture.activate(
         "require [\"fileinto\", \"special-use\", \"mailbox\"];\n\
@@ -141,7 +144,7 @@ fn message_is_redirected_once_with_its_sender_and_trace_fields() {
 
 /// RFC 5228 §4.2, RFC 6009 §6.1.
 #[test]
-fn reports_of_a_redirect_go_to_whom_the_script_says() {
+fn reports_of_a_redirect_go_to_the_owner_if_the_script_asks_for_them() {
     for (tags, sender, expected) in [
         ("", BOB, Some(BOB)),
         ("", "", None),
@@ -205,7 +208,7 @@ fn edited_header_is_stored_and_redirected() {
         assert!(text.starts_with("Delivered-To: ann@example.org\r\nReceived: "), "{text}");
         assert!(text.ends_with("\r\n\r\nHi\r\n"), "{text}");
     }
-    // The versions are messages of the store: the actions have only the trace fields of their own.
+    // The versions are stored once, as messages: an action names one, and has only trace fields.
     assert_eq!(queued.len(), 2);
     assert!(queued.iter().all(|action| action.blob.is_some()));
     fixture.assert_clean();
@@ -287,6 +290,7 @@ fn duplicate_is_recognised_by_a_later_message() {
     fixture.activate("require [\"duplicate\"]; if duplicate { discard; }");
     assert!(fixture.deliver_letter().starts_with("250 filed"));
     assert_eq!(fixture.send("list@example.net", &[ANN], LETTER), ["250 delivered"]);
+    // A message is remembered for a week.
     fixture.clock.advance(Duration::from_secs(8 * 86_400));
     assert!(fixture.send("late@example.net", &[ANN], LETTER)[0].starts_with("250 filed"));
     assert_eq!(fixture.stored().len(), 2);
@@ -411,7 +415,8 @@ fn rules_that_fire_are_counted_once_for_each_message() {
     fixture.send("eve@example.net", &[ANN], LETTER);
     assert_eq!((hits("main"), hits("part")), (vec![(at("true"), 2)], vec![(0, 2)]));
 
-    // A run that fails counts nothing, nor does one in which no rule fires.
+    // A new source has no hits. A run that fails counts nothing (`b` is no address), nor does one
+    // in which no rule fires.
     fixture.activate("require [\"variables\"]; set \"a\" \"b\"; redirect \"${a}\";");
     assert!(hits("main").is_empty());
     fixture.send("eve@example.com", &[ANN], LETTER);
@@ -422,7 +427,7 @@ fn rules_that_fire_are_counted_once_for_each_message() {
     fixture.assert_clean();
 }
 
-/// A delivery without scripts must not pay for the counters.
+/// Counters must cost nothing where no rule fires: not without scripts, nor with one.
 #[test]
 fn delivery_without_a_rule_that_fires_writes_no_row_of_hits() {
     let engine = Arc::new(MemoryEngine::new());

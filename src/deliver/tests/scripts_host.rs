@@ -1,4 +1,5 @@
-//! Tests of what scripts ask of the store, and of what they must not do.
+//! Tests of what scripts read from the store (other scripts, mailboxes), and of what they cannot
+//! do: lose a message by a bad address, delete trace fields, or cost a delivery too much.
 
 use super::*;
 use crate::filter::Settings as FilterSettings;
@@ -31,7 +32,7 @@ impl Fixture {
 
 /// RFC 5228 §4.2: a redirect that cannot be done must not lose the message.
 #[test]
-fn message_is_kept_if_the_address_of_a_redirect_is_none() {
+fn message_is_kept_if_mail_cannot_be_sent_to_the_address_of_a_redirect() {
     let fixture = fixture();
     let source = "require \"variables\"; set \"domain\" \"-x.example\";\n\
                   redirect \"bob@${domain}\";";
@@ -40,7 +41,8 @@ fn message_is_kept_if_the_address_of_a_redirect_is_none() {
     assert_eq!(fixture.count_emails(), 1);
     let error = fixture.last_script_error().unwrap();
     assert!(error.contains("bob@-x.example"), "{error}");
-    // The engine does not know IDNA, by which the last label is empty.
+    // To the engine this address is well formed: it does not know IDNA, which makes a dot of the
+    // last character, and so the last label is empty.
     let ideographic = "redirect \"bob@example.org\u{3002}\";";
     fixture.put_script("dot", ideographic, true);
     fixture.send("eve@example.net", &[ANN], LETTER);
@@ -57,7 +59,8 @@ fn optional_script_with_errors_is_not_skipped() {
                   include :optional \"rules\"; discard;";
     fixture.put_script("main", source, true);
     fixture.send(BOB, &[ANN], LETTER);
-    assert_eq!((fixture.count_emails(), fixture.last_script_error()), (0, None), "none is skipped");
+    // There is no script `rules` yet: the include is skipped, and the message discarded.
+    assert_eq!((fixture.count_emails(), fixture.last_script_error()), (0, None));
     fixture.put_script("rules", "fileinto;", false);
     fixture.send("eve@example.net", &[ANN], LETTER);
     assert_eq!(fixture.count_emails(), 1);
@@ -66,7 +69,7 @@ fn optional_script_with_errors_is_not_skipped() {
 }
 
 #[test]
-fn fields_of_deliveries_cannot_be_deleted() {
+fn delivered_to_cannot_be_deleted_so_that_a_loop_ends() {
     let fixture = fixture();
     let source = "require \"editheader\"; deleteheader \"Delivered-To\";\n\
                   redirect \"carol@example.com\";";
@@ -74,13 +77,14 @@ fn fields_of_deliveries_cannot_be_deleted() {
     let returned = format!("Delivered-To: {ANN}\n{LETTER}");
     fixture.send(BOB, &[ANN], &returned);
     let queued = fixture.store.snapshot().outbox(fixture.ann).unwrap();
-    assert_eq!((fixture.count_emails(), queued.len()), (1, 0), "the loop ends here");
+    // A message that was delivered to Ann before is kept, and not redirected again.
+    assert_eq!((fixture.count_emails(), queued.len()), (1, 0));
 }
 
 #[test]
-fn mailbox_in_the_inbox_is_found_by_both_names() {
+fn mailbox_below_the_inbox_is_found_by_inbox_in_any_case() {
     let fixture = fixture();
-    let rename = fixture.store.commit(fixture.ann, |txn| {
+    let created = fixture.store.commit(fixture.ann, |txn| {
         let inbox = txn.state().inbox;
         txn.create_mailbox(&NewMailbox {
             name: "Lists".into(),
@@ -89,7 +93,7 @@ fn mailbox_in_the_inbox_is_found_by_both_names() {
             sort_order: 0,
         })
     });
-    let lists = rename.unwrap().0;
+    let lists = created.unwrap().0;
     fixture.put_script("main", "require \"fileinto\"; fileinto \"inBOX/Lists\";", true);
     fixture.send(BOB, &[ANN], LETTER);
     let emails = fixture.store.snapshot().emails(fixture.ann, None, 9).unwrap();
@@ -97,7 +101,8 @@ fn mailbox_in_the_inbox_is_found_by_both_names() {
     assert_eq!(mailboxes, [lists]);
 }
 
-/// Clients write display names (RFC 5228 §2.4.2.3).
+/// Clients write display names in `:addresses` (RFC 5228 §2.4.2.3). The message is to the address
+/// that is given so, or it would not be answered.
 #[test]
 fn addresses_of_a_reply_may_have_display_names() {
     let fixture = fixture();
@@ -108,7 +113,8 @@ fn addresses_of_a_reply_may_have_display_names() {
     assert_eq!(fixture.store.snapshot().outbox(fixture.ann).unwrap().len(), 1);
 }
 
-/// All recipients of an account share its fuel, so that one message cannot cost a run of each.
+/// All recipients of an account share its fuel, so that one message cannot cost a full run for each
+/// of them. Those for whom too little is left get the message in the Inbox.
 #[test]
 fn recipients_of_an_account_share_the_fuel() {
     let fixture = fixture();
@@ -124,5 +130,6 @@ fn recipients_of_an_account_share_the_fuel() {
     assert!(answers.iter().all(|answer| answer.starts_with("250")), "{answers:?}");
     let error = fixture.last_script_error().unwrap();
     assert!(error.contains("too many recipients"), "{error}");
+    // It was discarded for the first ones, and kept in one email for all others.
     assert_eq!(fixture.count_emails(), 1);
 }

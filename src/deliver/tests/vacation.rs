@@ -8,6 +8,8 @@ use crate::model::{Audience, EmailId, EmailMetadata, OriginalRecipient, keyword}
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Fixture {
+    /// Changes Ann's response. If it has another generation then, as after a change of its text,
+    /// senders are answered anew.
     fn edit_response(&self, edit: impl Fn(&mut VacationResponse)) {
         let committed = self.store.commit(self.ann, |txn| {
             let mut response = txn.snapshot().vacation(self.ann)?;
@@ -17,6 +19,7 @@ impl Fixture {
         committed.unwrap().1.wait_blocking().unwrap();
     }
 
+    /// Files a message from Ann in a mailbox.
     fn file_own_message(&self, mailbox: &str, to: &str, id: &str, keywords: &[&str]) {
         let raw = format!(
             "From: ann@example.org\r\nTo: {to}\r\nSubject: x\r\nMessage-ID: <{id}>\r\n\r\nhi\r\n"
@@ -50,8 +53,9 @@ impl Fixture {
         self.store.snapshot().content(self.ann, id).unwrap().unwrap().1.subject.unwrap_or_default()
     }
 
+    /// Delivers message `n` of a sender, and returns why it is not answered, or `answered`.
     fn decide(&self, sender: &str, n: u32) -> String {
-        // The newest decision must be this one.
+        // So that the decision is newer than the last one.
         self.clock.advance(Duration::from_millis(1));
         let message = format!(
             "From: {sender}\nTo: ann@example.org\nSubject: Hello\n\
@@ -86,6 +90,7 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
     assert_eq!(fixture.decide("bob@example.net", 2), "already-told");
     assert_eq!(fixture.emails_in("Sent").len(), 1);
     fixture.assert_deeply_clean();
+    // Of 4 emails, 2 messages and a copy are there: there is room for a message, not for a copy.
     fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(4)).unwrap();
     assert_eq!(fixture.decide("eve@example.net", 3), "answered");
     assert_eq!(
@@ -95,6 +100,7 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
         ),
         (1, 2)
     );
+    // Nor is a copy filed if there is no Sent.
     fixture.directory.update(fixture.ann, |row| row.quota_emails = None).unwrap();
     let (sent, _) = fixture.store.snapshot().find_mailbox(fixture.ann, "Sent").unwrap().unwrap();
     let committed = fixture.store.commit(fixture.ann, |txn| {
@@ -112,6 +118,7 @@ fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
     let fixture = fixture();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
     let encoded = EncodedMessage::new(&rows(&raw, fixture.store.secrets()));
+    // Files a copy, and returns the name of the mailbox in which it is.
     let file = |mailbox: &str, special_use: Option<&str>, create| {
         let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
         let fcc =
@@ -121,6 +128,7 @@ fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
         committed.unwrap().1.wait_blocking().unwrap();
         let (_, newest) =
             fixture.store.snapshot().emails(fixture.ann, None, 1).unwrap().pop().unwrap();
+        // `a b` is no keyword.
         assert_eq!(newest.keywords.iter().map(String::as_str).collect::<Vec<_>>(), [keyword::SEEN]);
         let mailboxes = fixture.store.snapshot().mailboxes(fixture.ann).unwrap();
         let uid = *newest.mailboxes.iter().next().unwrap();
@@ -131,7 +139,7 @@ fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
     assert_eq!(file("Drafts", Some("\\Archive"), false), "Archive");
     assert_eq!(file("Answers", Some("\\Important"), false), "Sent", "missing, and not created");
     assert_eq!(file("Work/Answers", None, true), "Answers");
-    assert_eq!(file("work/answers", None, false), "Answers");
+    assert_eq!(file("work/answers", None, false), "Answers", "in any case of letters");
     assert_eq!(file("Work//x", None, true), "Sent", "a mailbox cannot have an empty name");
     assert!(fixture.store.snapshot().find_mailbox(fixture.ann, "Work/Answers").unwrap().is_some());
     fixture.assert_deeply_clean();
@@ -161,17 +169,19 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
     );
     assert_eq!(fixture.decide("prvs=0123456789=bob@example.net", 5), "answered");
     assert_eq!(fixture.decide("bob@example.net", 6), "already-told");
-    // An address within a tag of another domain is the sender's own claim.
+    // That another domain has rewritten an address of Bob's (SRS) is only the sender's claim.
     assert_eq!(
         fixture.decide("SRS0=ab12=XY=example.net=bob@attacker.example", 10),
         "not-in-audience"
     );
-    // Within a tag of its own domain an address counts, but the owner has not written to zoe.
+    // An address that its own domain has rewritten counts, but the owner has not written to Zoe:
+    // the draft does not count.
     assert_eq!(fixture.decide("SRS0=ab12=XY=example.net=zoe@example.net", 11), "not-in-audience");
     fixture.edit_response(|response| {
         (response.audience, response.copies) = (Audience::Everyone, true);
     });
     assert_eq!(fixture.decide("new@example.net", 7), "answered");
+    // That reply, and its copy in Sent, make nobody known.
     fixture.edit_response(|response| {
         (response.audience, response.text_body) = (Audience::Known, Some("Still away".into()));
     });
@@ -182,6 +192,7 @@ fn known_correspondents_are_those_whom_the_owner_has_written_to() {
 
 #[test]
 fn with_recurring_days_each_sender_is_told_once_per_absence() {
+    // The clock begins on a Saturday.
     let fixture = fixture();
     fixture.directory.update(fixture.ann, |row| row.zone = Some("UTC".into())).unwrap();
     fixture.edit_response(|response| {
@@ -252,6 +263,7 @@ fn absence_report_is_filed_once_when_the_response_is_over() {
         (response.enabled, response.report, response.to_date) = (true, true, Some(end));
     });
     fixture.clock.advance(Duration::from_secs(60));
+    // Three messages. The sender `<>` of the last one is nobody.
     fixture.decide("bob@example.net", 1);
     fixture.decide("bob@example.net", 2);
     fixture.send("", &["ann@example.org"], "To: ann@example.org\nSubject: bounce\n\nx\n");

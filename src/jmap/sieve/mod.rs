@@ -37,14 +37,16 @@ properties! {
 }
 
 impl ScriptProperty {
-    /// Those of RFC 9661 §2.1.
+    /// The properties of RFC 9661 §2.1.
     const STANDARD: [Self; 4] = [Self::Id, Self::Name, Self::BlobId, Self::IsActive];
 }
 
 pub(super) struct ScriptReader<'a> {
     stored: StoredReader<'a>,
+    /// The active script; `None` if there is none.
     active: Option<ObjectId>,
-    /// The last failed runs of all scripts, newest first, if a property needs them.
+    /// The last failed runs of all scripts, newest first. Empty until `prepare`, and unless the
+    /// client asks for `lastErrors`.
     errors: Vec<ScriptError>,
 }
 
@@ -103,7 +105,7 @@ impl GetObjects for SieveScript {
     }
 }
 
-/// Returns the properties of a script, without its failed runs.
+/// Returns the properties of a script. `lastErrors` is null: `GetObjects::object` fills it in.
 fn object(
     id: ObjectId,
     script: &SieveScript,
@@ -128,15 +130,16 @@ fn error_object(error: &ScriptError) -> Value {
     })
 }
 
-/// RFC 9661 §2.5.
+/// A condition of SieveScript/query (RFC 9661 §2.5).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ScriptCondition {
+    /// The name contains this text, in any case of letters.
     Name(String),
     IsActive(bool),
 }
 
-/// RFC 9661 §2.5.
+/// A property by which SieveScript/query sorts (RFC 9661 §2.5).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ScriptSort {

@@ -26,7 +26,7 @@ pub(in crate::jmap) struct ScriptSet;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct ActivationArgs {
-    /// An id, or `#` and a creation id.
+    /// An id, or `#` and a creation id; `None`: no other script is to be activated.
     on_success_activate_script: Option<String>,
     #[serde(default)]
     on_success_deactivate_script: bool,
@@ -66,9 +66,11 @@ impl Method for ScriptSet {
     }
 }
 
-/// The object, or what has refused it before the commit.
+/// What the commit needs for an object, or the error with which the object is refused.
 type Prepared<T> = Result<T, SetError>;
 
+/// Takes the refusal of an object as a value, so that the call goes on. An error of the whole call
+/// stays an error.
 fn prepared<T>(result: Result<T, SetFailure>) -> Result<Prepared<T>, MethodError> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -93,7 +95,8 @@ fn new_scripts(
     set.create.iter().enumerate().map(read).collect()
 }
 
-/// Reads the new sources of `update`, in its order; `None` where the source stays as it is.
+/// Reads the new sources of `update`, in its order; `None` where the source stays as it is, or the
+/// commit will refuse the update for another reason.
 fn new_sources(
     call: &Call<'_>,
     account: &Account,
@@ -152,7 +155,8 @@ impl NewScript {
         Ok(Self { name, source })
     }
 
-    /// Returns the properties that the client did not set.
+    /// Creates the script. Returns its properties, without those that have the value that the
+    /// client gave.
     fn create(
         &self,
         txn: &mut Txn<'_>,
@@ -187,6 +191,7 @@ fn read_name(value: &Value) -> Result<Option<String>, SetError> {
     Ok(Some(name))
 }
 
+/// Returns the first of `Script 1`, `Script 2` and so on that is the name of no script.
 fn unused_name(scripts: &[(ObjectId, SieveScript)]) -> String {
     let mut numbers = 1..=scripts.len().saturating_add(1);
     let number = numbers.find(|number| {
@@ -207,8 +212,8 @@ fn existing(
     Ok((script.ok_or(Error::NotFound("script"))?, is_active))
 }
 
-/// Returns the properties that changed beyond the patch. `source` is the new source that the patch
-/// names.
+/// Updates a script. Returns the properties that changed and do not have the value that the patch
+/// gave. `source` is the new source that the patch names; `None` if it names none.
 fn update(
     txn: &mut Txn<'_>,
     call: &Call<'_>,
@@ -238,6 +243,7 @@ fn update(
     let source = match blob.filter(|blob| *blob != blob_id(&script)) {
         None => None,
         Some(_) => {
+            // When the sources were read, the blob of the patch was that of the script.
             let changed = || SetError::ServerFail("the script has changed meanwhile".into());
             Some(source.cloned().ok_or_else(changed)??)
         }
@@ -264,8 +270,9 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
 }
 
 impl ActivationArgs {
-    /// Drops a script with errors: it is not activated, as if its id named no script. An import may
-    /// have stored one, or the site offers less than before.
+    /// Drops the id of a script with errors, so that no script is activated, as for an id that
+    /// names no script. An import may have stored such a script, or the site offers less than
+    /// before. A script that this call creates was checked already.
     fn without_invalid(self, call: &Call<'_>, account: &Account) -> Result<Self, MethodError> {
         let Some(Ok(id)) = self.on_success_activate_script.as_deref().map(str::parse) else {
             return Ok(self);

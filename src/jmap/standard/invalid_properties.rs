@@ -4,7 +4,7 @@
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// The invalid properties so far, and the reason for the first.
+/// The invalid properties so far, and the reason for the first; `None` if there are none.
 #[derive(Debug, Default)]
 pub(in crate::jmap) struct InvalidProperties {
     properties: Vec<String>,
@@ -46,7 +46,10 @@ impl InvalidProperties {
         self.why.is_none()
     }
 
-    /// Returns the collected error, if any.
+    /// Ends the collection.
+    ///
+    /// # Errors
+    /// `InvalidProperties` with what was collected, if anything was.
     pub(in crate::jmap) fn finish(self) -> Result<(), SetError> {
         match self.why {
             Some(why) => Err(SetError::InvalidProperties(self.properties, why)),

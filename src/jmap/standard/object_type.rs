@@ -41,14 +41,17 @@ pub(in crate::jmap) trait ObjectType {
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<Self::Reader<'a>, MethodError>;
 
+    /// Returns the state string of the type that belongs to what the reader reads.
     fn state(reader: &Self::Reader<'_>) -> Result<String, MethodError>;
 }
 
+/// A type that has the standard /get.
 pub(in crate::jmap) trait GetObjects: ObjectType {
     /// The properties that a request may ask for. They are the default, too.
     fn properties(call: &Call<'_>) -> Vec<Self::Property>;
 
-    /// Reads ahead what the objects need. `ids` are those that the client named, if any.
+    /// Reads ahead what the objects need. `ids` are those that the client named; `None` if it asks
+    /// for all objects.
     fn prepare(
         _: &mut Self::Reader<'_>,
         _ids: Option<&[String]>,
@@ -68,6 +71,7 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
     ) -> Result<Option<JsonObject>, MethodError>;
 }
 
+/// Makes a JSON object of properties, with the value that `value` returns for each.
 pub(in crate::jmap) fn object_of<P: Property>(
     properties: &[P],
     mut value: impl FnMut(&P) -> Value,
@@ -75,6 +79,7 @@ pub(in crate::jmap) fn object_of<P: Property>(
     properties.iter().map(|property| (property.name().to_owned(), value(property))).collect()
 }
 
+/// The method /get of the type `T`.
 pub(in crate::jmap) struct GetMethod<T>(PhantomData<T>);
 
 impl<T: GetObjects> Method for GetMethod<T> {
@@ -87,11 +92,11 @@ impl<T: GetObjects> Method for GetMethod<T> {
     }
 }
 
-/// Answers /get for an account that was checked already.
+/// Answers /get for an account that the caller may use, which is not checked again.
 ///
 /// # Errors
-/// `InvalidArguments` for a property of a capability that the request does not use,
-/// `RequestTooLarge`, and those of reading.
+/// `InvalidArguments` for a property of a capability that the request does not use;
+/// `RequestTooLarge` for too many objects, or too large an answer; those of reading.
 pub(in crate::jmap) fn get_from<T: GetObjects>(
     call: &Call<'_>,
     account: &Account,
@@ -149,7 +154,11 @@ pub(in crate::jmap) fn requested_ids(
     }
 }
 
-/// Returns each property once: `id` and the named ones, or all that are available.
+/// Returns each property once: `id` and the named ones, or all that are `available` if `named` is
+/// `None`.
+///
+/// # Errors
+/// `InvalidArguments` for a named property that is not available.
 fn requested_properties<P: Property>(
     available: Vec<P>,
     named: Option<Vec<P>>,
@@ -168,6 +177,7 @@ fn requested_properties<P: Property>(
     Ok(properties)
 }
 
+/// A type that has the standard /changes.
 pub(in crate::jmap) trait ObjectChanges: ObjectType {
     /// Returns up to `max_changes` ids that changed since a state; `None` if that cannot be
     /// calculated.
@@ -211,6 +221,7 @@ pub(in crate::jmap) fn parse_state(store: &Store, since: &str) -> Result<ClientS
     state::parse(store, since).ok_or(MethodError::CannotCalculateChanges)
 }
 
+/// The method /changes of the type `T`.
 pub(in crate::jmap) struct ChangesMethod<T>(PhantomData<T>);
 
 impl<T: ObjectChanges> Method for ChangesMethod<T> {

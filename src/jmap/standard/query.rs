@@ -9,10 +9,12 @@ use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
 
+/// A filter (RFC 8620 §5.5). `C` is a condition of the type.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) enum FilterTree<C> {
     And(Vec<FilterTree<C>>),
     Or(Vec<FilterTree<C>>),
+    /// None of these holds.
     Not(Vec<FilterTree<C>>),
     Is(C),
 }
@@ -35,6 +37,8 @@ impl<C> FilterTree<C> {
         }
     }
 
+    /// Reads an operator or a `FilterCondition`. `depth` is how many operators may still be around
+    /// one another, and `room` how many conditions the filter may still have.
     fn node(
         value: &Value,
         depth: usize,
@@ -55,6 +59,7 @@ impl<C> FilterTree<C> {
                     all.push(Self::Is(one));
                 }
             }
+            // One without properties, which every object matches, counts as one.
             if all.is_empty() {
                 take(room)?;
             }
@@ -99,13 +104,14 @@ impl<C> FilterTree<C> {
     }
 }
 
-/// RFC 8620 §5.5.
+/// A comparator of a sort (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) struct PropertyComparator<P> {
     pub(in crate::jmap) property: P,
     pub(in crate::jmap) ascending: bool,
     pub(in crate::jmap) collation: Collation,
-    /// The keyword, for a property that compares by one (RFC 8621 §4.4.2).
+    /// The keyword, for a property that compares by one (RFC 8621 §4.4.2); `None` if the client
+    /// gave none.
     pub(in crate::jmap) keyword: Option<String>,
 }
 

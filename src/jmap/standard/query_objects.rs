@@ -19,14 +19,16 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodArguments, MethodError, With};
 
+/// A type that has /query and /queryChanges.
 pub(in crate::jmap) trait QueryObjects: ObjectType {
-    /// Has a variant for each property of a `FilterCondition`.
+    /// An enum with a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;
     /// The properties by which the type can be sorted.
     type Sort: DeserializeOwned;
-    /// [`NoArguments`] if there are none but the standard ones.
+    /// The arguments besides the standard ones; [`NoArguments`] if there are none.
     type ExtraArgs: MethodArguments;
 
+    /// What /query answers as `canCalculateChanges`. If it is false, `changed_ids` returns `None`.
     const CAN_CALCULATE_CHANGES: bool = true;
 
     /// Returns the ids of all objects that match, sorted. /queryChanges requires that objects which
@@ -45,6 +47,7 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
     ) -> Result<Option<BTreeSet<String>>, MethodError>;
 }
 
+/// The filter, the sort and the extra arguments of a /query or /queryChanges.
 pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
     pub(in crate::jmap) filter: FilterTree<T::Condition>,
     pub(in crate::jmap) sort: Vec<PropertyComparator<T::Sort>>,
@@ -73,6 +76,7 @@ impl<T: QueryObjects> ObjectQuery<T> {
 #[derive(Debug, serde::Deserialize)]
 pub(in crate::jmap) struct NoArguments {}
 
+/// The method /query of the type `T`.
 pub(in crate::jmap) struct QueryMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryMethod<T> {
@@ -111,12 +115,13 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             position: start as u64,
             ids: results.into_iter().skip(start).take(count).collect(),
             total,
-            // A limit that the client chose is not repeated.
+            // Only a limit that the server chose is told (RFC 8620 §5.5).
             limit: args.limit.is_none_or(|requested| requested > max).then_some(limit),
         })
     }
 }
 
+/// The method /queryChanges of the type `T`.
 pub(in crate::jmap) struct QueryChangesMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryChangesMethod<T> {
@@ -146,6 +151,7 @@ impl<T: QueryObjects> Method for QueryChangesMethod<T> {
             account_id: account.id.to_string(),
             old_query_state: args.since_query_state,
             new_query_state: T::state(&reader)?,
+            // Ids that were not in the results may be among them (RFC 8620 §5.6).
             removed: changed.into_iter().collect(),
             added,
             total: args.calculate_total.then_some(results.len() as u64),

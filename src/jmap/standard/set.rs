@@ -16,6 +16,7 @@ use crate::wire::jmap::{JsonObject, MethodError, SetError};
 /// resolved; one of an object that this call creates is left as `#` and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) struct SetArguments {
+    /// `None`: the changes are made in any state.
     if_in_state: Option<String>,
     pub(in crate::jmap) create: NamedObjects,
     /// By id, without the objects that the same call destroys.
@@ -82,17 +83,18 @@ impl SetArguments {
     }
 
     /// Whether `ifInState` allows the change, given the newest change of the type. Must be called
-    /// in the commit that makes the change.
+    /// in the commit that makes the change, as `commit_each` does.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
         self.allows_state(&state(&context.store, now))
     }
 
-    /// Whether `ifInState` allows the change, given the present state string of the type.
+    /// Does the same given the present state string, for a type whose states are no modseqs.
     pub(in crate::jmap) fn allows_state(&self, state: &str) -> bool {
         self.if_in_state.as_ref().is_none_or(|expected| expected == state)
     }
 }
 
+/// The outcome of a /set for each object that it names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::jmap) struct SetResponse {
     created: Map<String, Value>,
@@ -104,6 +106,10 @@ pub(in crate::jmap) struct SetResponse {
 }
 
 impl SetResponse {
+    /// Records the outcome of a creation: an object as in `created`, or its error.
+    ///
+    /// # Errors
+    /// That of `SetFailure::Call`.
     pub(in crate::jmap) fn create<E>(
         &mut self,
         ids: &CreationIds,
@@ -117,6 +123,10 @@ impl SetResponse {
         Ok(())
     }
 
+    /// Records the outcome of an update: other changes as in `updated`, or the object's error.
+    ///
+    /// # Errors
+    /// That of `SetFailure::Call`.
     pub(in crate::jmap) fn update<E>(
         &mut self,
         id: &str,
@@ -129,6 +139,10 @@ impl SetResponse {
         Ok(())
     }
 
+    /// Records the outcome of a destruction.
+    ///
+    /// # Errors
+    /// That of `SetFailure::Call`.
     pub(in crate::jmap) fn destroy<E>(
         &mut self,
         id: &str,
@@ -141,7 +155,8 @@ impl SetResponse {
         Ok(())
     }
 
-    /// `object` has the `id` and the properties that the client did not set.
+    /// Records that an object was created, and the id for its creation id. `object` has the `id`
+    /// and the properties that the client did not set.
     pub(in crate::jmap) fn created(
         &mut self,
         ids: &CreationIds,
@@ -154,7 +169,8 @@ impl SetResponse {
         self.created.insert(name.into(), Value::Object(object));
     }
 
-    /// `other_changes` has the properties that changed beyond the patch.
+    /// Records that an object was updated. `other_changes` has the properties that changed beyond
+    /// the patch.
     pub(in crate::jmap) fn updated(&mut self, id: &str, other_changes: Map<String, Value>) {
         let value =
             if other_changes.is_empty() { Value::Null } else { Value::Object(other_changes) };
@@ -200,7 +216,8 @@ impl SetResponse {
         }
     }
 
-    /// Returns the answer of a /set without account and states.
+    /// Returns the answer of a /set without account and states, for `PushSubscription`, which has
+    /// neither.
     pub(in crate::jmap) fn into_members(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };
         members(json!({
@@ -218,6 +235,7 @@ impl SetResponse {
         (none_if_empty(self.created), none_if_empty(self.not_created))
     }
 
+    /// Makes the answer of a /set.
     pub(in crate::jmap) fn into_answer(
         self,
         context: &Context,
@@ -228,7 +246,7 @@ impl SetResponse {
         self.into_answer_between(account, text(states.old), text(states.new))
     }
 
-    /// Makes the answer from two state strings.
+    /// Makes the answer of a /set from two state strings, for a type whose states are no modseqs.
     pub(in crate::jmap) fn into_answer_between(
         self,
         account: &Account,
@@ -262,7 +280,8 @@ fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
 pub(in crate::jmap) struct SetStates {
     old: ModSeq,
     new: ModSeq,
-    /// Whether only reported changes followed `new` so far.
+    /// Whether the answer reports all changes of the type so far. After one that it does not
+    /// report, `new` stays.
     is_contiguous: bool,
 }
 

@@ -1,13 +1,16 @@
 //! State strings (RFC 8620 §5.1): the store's epoch and the modseq of the newest change of a type.
 //!
-//! The form is `epoch-mark`, in hexadecimal. A client that is still catching up has
-//! `epoch-mark-base`. One that was given only some of the mailboxes that one change affected has
-//! `epoch-mark-base-last` (`store::ClientState`).
+//! The form is `epoch-mark`, in hexadecimal: the client has all changes up to the modseq `mark`. A
+//! client that gets many changes in several answers has `epoch-mark-base`, where `base` is the
+//! mark with which it began. If it was told only some of the mailboxes that the change `mark`
+//! affected, it has `epoch-mark-base-last`, where `last` is the last of them
+//! (`store::ClientState`).
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};
 use crate::wire::jmap::MethodError;
 
+/// Returns the state string of a client that has all changes up to `mark`.
 pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
     format!("{:x}-{:x}", store.epoch(), mark.0)
 }
@@ -21,6 +24,7 @@ pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> S
     format!("{:x}-{:x}-{:x}{last}", store.epoch(), since.mark.0, since.base.0)
 }
 
+/// Returns the state string of a client that has all changes of a type in the snapshot.
 pub(in crate::jmap) fn newest_state(
     store: &Store,
     snapshot: &Snapshot<'_>,

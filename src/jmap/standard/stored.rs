@@ -1,4 +1,5 @@
-//! Reads identities, submissions and share notifications, which are `store::Object`s.
+//! Reads the objects of types that are `store::Object`s: identities, submissions, share
+//! notifications and Sieve scripts.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,10 @@ impl<'a> StoredReader<'a> {
     }
 
     /// Returns up to `max_changes` objects that changed since a state; `None` if that cannot be
-    /// calculated.
+    /// calculated from this state.
+    ///
+    /// # Errors
+    /// `CannotCalculateChanges` for a state that cannot be parsed; those of reading.
     pub(in crate::jmap) fn changes<T: Object>(
         &self,
         since: &str,
@@ -55,8 +59,8 @@ impl<'a> StoredReader<'a> {
         Ok(changes.map(|changes| ChangedObjects::from_store(store, changes)))
     }
 
-    /// Returns the ids of all objects that changed since a state; `None` if that cannot be
-    /// calculated.
+    /// Returns the ids of all objects that changed since a state, for /queryChanges; otherwise as
+    /// `changes`.
     pub(in crate::jmap) fn changed_ids<T: Object>(
         &self,
         since: &str,

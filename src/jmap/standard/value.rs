@@ -9,7 +9,7 @@ use crate::model::UtcMillis;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 
-/// `what` says what is expected instead.
+/// Returns the error of the argument or property `name` whose value is not `what`.
 pub(in crate::jmap) fn expected(name: &str, what: &str) -> MethodError {
     MethodError::InvalidArguments(format!("{name}: {what} is expected"))
 }
@@ -19,7 +19,7 @@ pub(in crate::jmap) fn text<'v>(name: &str, value: &'v Value) -> Result<&'v str,
     value.as_str().ok_or_else(|| expected(name, "a text"))
 }
 
-/// Reads an `UnsignedInt` (RFC 8620 §1.3).
+/// Reads an `UnsignedInt` (RFC 8620 §1.3), which is at most `MAX_SAFE_INTEGER`.
 pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
     value
         .as_u64()

@@ -10,6 +10,7 @@ use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderI
 use crate::outbox::submission::{BadEnvelope, derive_envelope};
 use crate::wire::jmap::SetError;
 
+/// The sender (`mailFrom`) and the recipients (`rcptTo`).
 pub(super) type SubmissionEnvelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
 
 /// The fields that a message has at most once (RFC 5322 §3.6), with their JMAP properties.
@@ -27,7 +28,10 @@ const UNIQUE_FIELDS: [(&str, &str); 11] = [
     ("Subject", "subject"),
 ];
 
-/// Returns `tooLarge` with `maxSize` for a message that is too large to be sent.
+/// Checks that a message of `bytes` bytes has at most `max`.
+///
+/// # Errors
+/// `tooLarge` with `maxSize`.
 pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
     if bytes <= max {
         return Ok(());
@@ -191,7 +195,7 @@ fn names_others(field: &Field<'_>, known_authors: &[EmailAddress]) -> bool {
             .any(|(word, _)| !folded(word).is_ok_and(|one| authors.contains(&one)))
 }
 
-/// RFC 8621 §7.
+/// Reads the envelope that a client gives (RFC 8621 §7).
 fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let expected = |path: &str, what: &str| SetError::property(path, format!("{what} is expected"));
     let members = value.as_object().ok_or_else(|| expected("envelope", "an object"))?;
@@ -237,6 +241,7 @@ fn path(value: &Value) -> Option<EnvelopeAddress> {
         .then_some(EnvelopeAddress { email, parameters })
 }
 
+/// Returns the `SetError` for an envelope that cannot be used.
 pub(super) fn envelope_error(error: BadEnvelope) -> SetError {
     let with = |kind, name: &str, value: Value| {
         let mut more = Map::new();

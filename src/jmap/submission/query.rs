@@ -9,7 +9,7 @@ use crate::jmap::standard::{NoArguments, ObjectQuery, QueryObjects, StoredReader
 use crate::model::{EmailSubmission, ObjectId};
 use crate::wire::jmap::MethodError;
 
-/// RFC 8621 §7.3.
+/// A condition of EmailSubmission/query (RFC 8621 §7.3).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum SubmissionCondition {

@@ -35,9 +35,10 @@ pub(in crate::jmap) struct SubmissionSet;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct OnSuccessArgs {
-    /// Patches by submission id, or `#` and a creation id.
+    /// Patches of emails, by the id of the submission, or by `#` and its creation id.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
+    /// Ids of submissions in the same form.
     #[serde(default)]
     on_success_destroy_email: Vec<String>,
 }
@@ -119,7 +120,7 @@ struct NewSubmission {
     order: SubmissionOrder,
     message_id: String,
     blob: BlobHash,
-    /// The bytes of the message, if it is not stored yet.
+    /// The bytes of the message, if Bcc was removed from it; `None` if it is sent as it is stored.
     bytes: Option<Vec<u8>>,
     /// Whether the whole queue is held.
     is_held: bool,
@@ -146,6 +147,7 @@ impl NewSubmission {
 /// The zero value of Go's `time.Time`.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
+/// Checks a submission that is to be created, before the commit.
 fn prepare(
     call: &Call<'_>,
     account: &Account,
@@ -278,7 +280,8 @@ impl OnSuccessArgs {
         Ok(())
     }
 
-    /// Returns the Email/set that makes the changes; `None` if there are none to make.
+    /// Returns the Email/set that makes the changes of emails; `None` if there are none to make.
+    /// `emails` are those of the submissions that were changed, by the ids of the submissions.
     fn follow_up(
         self,
         account: &Account,

@@ -23,6 +23,7 @@ fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
     response.unwrap().json()["methodResponses"].as_array().unwrap().clone()
 }
 
+/// Returns a message with a text of about `text` bytes.
 fn message(text: usize) -> String {
     let lines = "Sphinx of black quartz, judge my vow.\r\n".repeat(text / 39);
     format!(
@@ -59,7 +60,8 @@ fn answers_of_all_calls_together_are_bounded() {
     assert!(given > limits::MAX_ANSWER_BYTES / 2 && given < limits::MAX_ANSWER_BYTES, "{given}");
     assert_eq!((&answers[0][0], &answers[23][0]), (&json!("Email/get"), &json!("error")));
     assert_eq!(answers[23][1]["type"], "requestTooLarge");
-    // Mail/show has no other bound: each answer has 5.3 MB of base64.
+    // Mail/show has no other bound: each answer has 5.3 MB of base64, so 14 of them fit into the
+    // 72 MiB of `MAX_ANSWER_BYTES`.
     let show = |n: usize| json!(["Mail/show", {"accountId": ann, "id": id}, n.to_string()]);
     let shown = |context: &Context| {
         let answers = ask(context, None, &(0..24).map(show).collect());
@@ -134,6 +136,7 @@ fn header_fields_and_parts_count_towards_the_answer() {
     );
     let id = filed(&context, raw.as_bytes());
     let headers: Vec<String> = (0..200).map(|n| format!("header:X-{n}")).collect();
+    // Answers of 100,000 bytes are too small for these properties; the given number suffices.
     for (what, fits) in [
         (json!({"properties": ["headers"]}), 3_000_000),
         (json!({"properties": ["header:X-Long:asText:all"]}), 1_000_000),
@@ -148,6 +151,7 @@ fn header_fields_and_parts_count_towards_the_answer() {
         };
         assert_eq!((kind(100_000), kind(fits)), (json!("error"), json!("Email/get")), "{what}");
     }
+    // One more than `limits::MAX_HEADER_PROPERTIES`.
     let many: Vec<String> = (0..251).map(|n| format!("header:X-{n}")).collect();
     for what in [
         json!({"properties": many}),
@@ -312,6 +316,7 @@ fn bytes_stored_by_all_calls_together_are_bounded() {
                 "k": {"data": [{"data:asText": n.to_string().repeat(400)}]}},
         }, n.to_string()])
     };
+    // Each upload has 400 bytes, of 1000 in all.
     let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, 1000, limits::MAX_ANSWER_BYTES);
     let answers = ask(&context, Some(budget), &(0..4).map(upload).collect());
     let made: Vec<bool> =
@@ -381,6 +386,7 @@ fn header_properties_read_only_the_header() {
             json!([["Email/get", {"accountId": ann, "ids": [id], "properties": properties}, "c"]]);
         ask(&context, Some(budget), &get)[0].clone()
     };
+    // Budgets that suffice for the header: a short one, and one of 361,000 bytes.
     for (id, read) in [(&ids[0], 140_000), (&ids[1], 540_000)] {
         let shown = ask(id, &properties, read);
         assert_eq!(shown[1]["list"][0]["header:X-Last"], " seen", "{shown}");
@@ -395,7 +401,8 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// Every email that is read counts, whether or not it is returned. Each lookup reads three.
+/// Every email that is read counts, whether or not it is returned. Each lookup reads three, and
+/// begins while fewer emails than the bound were read.
 #[test]
 fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     let context = context();

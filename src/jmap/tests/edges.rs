@@ -81,6 +81,7 @@ fn account_of_another_user_is_reported_as_not_found() {
         "Quota/get",
         "EmailSubmission/get",
     ] {
+        // The second one is the id of no account.
         for account in [bob["id"].clone(), json!("a7vvvvvg")] {
             assert_eq!(
                 error(&context, method, &json!({"accountId": account})),
@@ -215,7 +216,7 @@ fn thread_list_shows_unread_count_and_latest_email() {
             .clone()
     };
     let plain = ask(&[CORE, MAIL], json!({"accountId": account, "ids": null}));
-    assert_eq!(plain["list"][1].as_object().unwrap().len(), 2, "{plain}");
+    assert_eq!(plain["list"][1].as_object().unwrap().len(), 2, "id and emailIds: {plain}");
     let named = json!({"accountId": account, "ids": null, "properties": ["unreadEmails"]});
     assert_eq!(ask(&[CORE, MAIL], named.clone())["type"], "invalidArguments");
     assert_eq!(ask(&[CORE, MAIL, ADMIN], named)["list"][1]["unreadEmails"], 1);

@@ -12,6 +12,7 @@ use crate::store::{Error, NewMailbox};
 #[test]
 fn query_uses_the_requested_listing_once_upkeep_made_it() {
     let context = context();
+    // For fewer emails than `query::plan::MIN_MAINTAINED_EMAILS` no listing is requested.
     let id = letters(&context, 300);
     let unseen = json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"},
         "calculateTotal": true});

@@ -202,6 +202,7 @@ fn session_lists_the_capabilities_of_an_account() {
     }
     assert_eq!((of("core"), of("websocket")), (Value::Null, Value::Null));
     assert_eq!(session["primaryAccounts"].get("urn:ietf:params:jmap:core"), None);
+    // The eight members of RFC 8620 §2.
     let core = &session["capabilities"]["urn:ietf:params:jmap:core"];
     assert_eq!((core.as_object().unwrap().len(), &core["maxSizeUpload"]), (8, &json!(7)));
 }

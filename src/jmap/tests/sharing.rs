@@ -65,7 +65,7 @@ impl SharingFixture {
         Self { context, ann, bob, inbox, work, plans, emails }
     }
 
-    /// The context of a user who logged in to the account `who`.
+    /// Returns the context of a user who logged in to the account `who`, to call methods with.
     pub(super) fn asks(&self, who: &str) -> Context {
         let account: AccountId = who.parse().unwrap();
         Context {
@@ -82,6 +82,7 @@ impl SharingFixture {
         answer
     }
 
+    /// Calls a method for Ann's account as Bob, which must fail. Returns the type of the error.
     fn bob_fails(&self, name: &str, mut arguments: Value) -> String {
         arguments["accountId"] = self.ann.clone().into();
         error(&self.asks(&self.bob), name, &arguments)
@@ -107,6 +108,7 @@ impl SharingFixture {
         assert!(done["updated"].get(mailbox).is_some(), "{done}");
     }
 
+    /// Ends all shares of a mailbox of Ann's.
     pub(super) fn close(&self, mailbox: &str) {
         let update = json!({mailbox: {"shareWith": null}});
         let done = call(
@@ -123,6 +125,7 @@ impl SharingFixture {
     }
 }
 
+/// Returns the ids of the objects in the answer of a /get.
 fn ids(answer: &Value) -> Vec<String> {
     answer["list"]
         .as_array()
@@ -188,7 +191,7 @@ fn guest_sees_only_shared_mail() {
     bed.open(&bed.plans, &["mayReadItems"]);
     let [alone, planned, twofold] = &bed.emails;
     let boxes = bed.bob("Mailbox/get", json!({}));
-    assert_eq!(ids(&boxes), [bed.work.clone(), bed.plans.clone()], "with its ancestors");
+    assert_eq!(ids(&boxes), [bed.work.clone(), bed.plans.clone()], "Plans with its ancestors");
     let [work, plans] = [&boxes["list"][0], &boxes["list"][1]];
     assert!(work["myRights"].as_object().unwrap().values().all(|has| *has == json!(false)));
     assert_eq!(

@@ -34,6 +34,7 @@ impl Fixture {
         self.ann.parse().unwrap()
     }
 
+    /// Calls a method for Ann's account, which must succeed. Returns the arguments of the response.
     fn ask(&self, name: &str, mut arguments: Value) -> Value {
         arguments["accountId"] = self.ann.clone().into();
         let (kind, answer) = call(&self.context, name, &arguments);
@@ -41,6 +42,7 @@ impl Fixture {
         answer
     }
 
+    /// Calls a method for Ann's account, which must fail. Returns the type of the error.
     fn fails(&self, name: &str, mut arguments: Value) -> String {
         arguments["accountId"] = self.ann.clone().into();
         error(&self.context, name, &arguments)
@@ -96,12 +98,14 @@ impl Fixture {
         got["list"][0]["blobId"].as_str().unwrap().to_owned()
     }
 
+    /// Returns the text of a blob.
     fn data(&self, blob: &str) -> Value {
         let got = self.ask("Blob/get", json!({"ids": [blob], "properties": ["data:asText"]}));
         got["list"][0]["data:asText"].clone()
     }
 }
 
+/// Returns the id of the object that was created as `name`.
 fn id_of(answer: &Value, name: &str) -> String {
     answer["created"][name]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
@@ -167,6 +171,7 @@ fn refused_script_gets_its_error_and_changes_nothing() {
         ..filter::Settings::default()
     });
     let (keep, bad) = (bed.upload(KEEP), bed.upload("keeep;\nrequire \"nothing\";\n"));
+    // A source of 65 bytes, one too many; and one for the third script.
     let (large, full) = (bed.upload(&format!("#{}\n", "x".repeat(63))), bed.upload("stop;"));
     let taken = bed.store("taken", KEEP);
     let state = bed.get()["state"].clone();
@@ -223,6 +228,7 @@ fn refused_script_gets_its_error_and_changes_nothing() {
             assert_eq!(error["notFound"], json!([given["blobId"]]));
         }
     }
+    // With `taken`, two more scripts are allowed.
     let made = bed.set(json!({"create": {
         "1": {"name": "one", "blobId": keep},
         "2": {"name": "one", "blobId": keep},
@@ -254,7 +260,8 @@ fn scripts_are_renamed_and_get_other_sources() {
     let gone = bed.ask("Blob/get", json!({"ids": [blob]}));
     assert_eq!(gone["notFound"], json!([blob]));
 
-    // The name is stored in form C; a name of the service's choice is returned.
+    // The name is stored in Unicode normalization form C, and returned as it is not the one given.
+    // So is a name that the service chooses.
     let done = bed.set(json!({
         "update": {&one: {"name": "u\u{308}"}, &two: {"name": null}},
         "create": {"c": {"blobId": other}, "d": {"name": null, "blobId": other}},
@@ -287,7 +294,7 @@ fn activation_follows_only_if_everything_succeeds() {
     assert_eq!(done["updated"], json!({&one: {"isActive": true}}));
     assert_ne!(done["oldState"], done["newState"]);
     assert_eq!(bed.get()["state"], done["newState"]);
-    // Again, nothing changes; unknown ids are ignored.
+    // If the script is active already, nothing changes. An id of no script is ignored.
     for id in [one.as_str(), "i0", "#none", "", "?"] {
         let done = activate(id);
         assert_eq!((&done["updated"], &done["oldState"]), (&Value::Null, &done["newState"]));
@@ -391,7 +398,7 @@ fn validate_says_what_is_wrong_and_stores_nothing() {
     assert_eq!(bed.fails("SieveScript/validate", json!({})), "invalidArguments");
 }
 
-/// Only an import stores a script with errors; it is not activated.
+/// Only an import stores a script with errors. Here it is put into the store directly.
 #[test]
 fn stored_script_with_errors_cannot_be_activated() {
     let context = context();

@@ -44,6 +44,7 @@ fn vacation_response_is_patched_and_read_back() {
         (json!({"fromDate": "2026-01-01"}), "fromDate"),
         (json!({"fromDate": "2026-01-01t00:00:00Z"}), "fromDate"),
         (json!({"fromDate": "2026-01-01T00:00:00+00:00"}), "fromDate"),
+        // After the `toDate` that is set.
         (json!({"fromDate": "2028-01-01T00:00:00Z"}), "fromDate"),
         (json!({"colour": "red"}), "colour"),
         // The standard object has only the properties of RFC 8621 §8.

@@ -18,14 +18,19 @@ use crate::wire::jmap::{Property as _, SetError};
 
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
-/// How many addresses, how many exceptions and how many domains one response may have.
+/// The most addresses of one response; also the most exceptions, and the most domains.
 const MAX_ADDRESSES: usize = 1000;
+/// The most variants of one response.
 const MAX_VARIANTS: usize = 32;
+/// The most recurring days of one response.
 const MAX_DAYS: usize = 64;
+/// The longest text of a property, such as a body.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
+/// The longest language tag.
 const MAX_TAG_BYTES: usize = 35;
 
 impl VacationProperty {
+    /// The properties of RFC 8621 §8.
     pub(super) const STANDARD: [Self; 7] = [
         Self::Id,
         Self::IsEnabled,
@@ -177,6 +182,7 @@ fn all<T, E: ToString>(
     all.iter().map(one).collect()
 }
 
+/// Reads a domain, which may have an `@` before it, and folds it.
 fn domain(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let domain = text.strip_prefix('@').unwrap_or(text);
@@ -235,11 +241,13 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
     Ok(out)
 }
 
+/// Reads a `UTCDate`, or null.
 fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {
     let expected = |_| "a UTCDate such as 2026-12-24T09:00:00Z is expected".to_owned();
     if value.is_null() { Ok(None) } else { utc_date("", value).map(Some).map_err(expected) }
 }
 
+/// Reads a text of at most `MAX_TEXT_BYTES`, or null.
 fn text(value: &Value) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
@@ -249,6 +257,7 @@ fn text(value: &Value) -> Result<Option<String>, String> {
     }
 }
 
+/// Reads an `EmailAddress`, or null. The address gets the form of `Address`.
 fn email_address(value: &Value) -> Result<Option<EmailAddress>, String> {
     if value.is_null() {
         return Ok(None);

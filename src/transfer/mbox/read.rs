@@ -10,16 +10,18 @@ use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
+/// At least so many bytes of a `From ` line are read. The rest of a longer one may be ignored.
 const MAX_FROM_LINE_BYTES: usize = 1024;
-/// The subject of a first message in which c-client (Pine, UW IMAP) and Dovecot keep data of their
-/// own, together with one of `INTERNAL_FIELDS`. Without such a field, or further down, it is mail.
+/// The first message of a file is data of the program that wrote it (c-client, that is Pine and UW
+/// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`. Any other message, and
+/// any further one, is mail.
 const INTERNAL_SUBJECT: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 const INTERNAL_FIELDS: [&str; 2] = ["X-IMAP", "X-IMAPbase"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MboxEntry {
     Mail(Box<MboxMessage>),
-    /// The offset in the file of a message that exceeds the limit.
+    /// A message that exceeds the limit, with the offset in the file of its `From ` line.
     TooLarge(u64),
     /// Data of the mail program that wrote the file, and no mail.
     Internal,
@@ -29,14 +31,15 @@ pub enum MboxEntry {
 pub struct MboxMessage {
     pub bytes: Vec<u8>,
     pub flags: MessageFlags,
-    /// The date of the `From ` line.
+    /// The date of the `From ` line; `None` if it has none that can be read.
     pub from_date: Option<UtcMillis>,
     /// The id of the email, if an export wrote the message.
     pub id: Option<EmailId>,
     /// Whether the message is complete: an empty line follows it, and an exported one has the size
     /// that X-Restante states.
     pub whole: bool,
-    /// Whether an interrupted export wrote only some of the added fields.
+    /// Whether the message may be the rest of an interrupted export: nothing but some of the added
+    /// fields.
     pub begun: bool,
     /// The offset in the file of the `From ` line.
     pub at: u64,
@@ -48,9 +51,12 @@ pub struct MboxMessage {
 pub struct MboxReader<R> {
     input: R,
     max_bytes: usize,
+    /// How many bytes were read.
     at: u64,
-    /// The next `From ` line, if it was read already, and its offset.
+    /// The `From ` line of the message that `read` returns next, and its offset. `None` before the
+    /// first call, and if no message is left.
     next: Option<(Vec<u8>, u64)>,
+    /// Whether `begin` was called.
     is_started: bool,
     /// Whether no message was read yet.
     is_first: bool,
@@ -72,7 +78,8 @@ impl<R: BufRead> MboxReader<R> {
         }
         let Some((from, at)) = self.next.take() else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        // Added fields, `>` and CRs come on top of the message.
+        // In the file a message may have more bytes: added fields, a `>` in each line, and a CR in
+        // each line that is removed. `entry` checks its own size.
         let max_body = self.max_bytes.saturating_mul(2).saturating_add(64 * 1024);
         let (mut body, mut line, mut large) = (Vec::new(), Vec::new(), false);
         let mut after_blank = false;
@@ -104,6 +111,7 @@ impl<R: BufRead> MboxReader<R> {
         Ok(Some(self.entry(&from, body, at)))
     }
 
+    /// Finds the first `From ` line.
     fn begin(&mut self) -> io::Result<()> {
         self.is_started = true;
         let mut line = Vec::new();
@@ -151,6 +159,7 @@ impl<R: BufRead> MboxReader<R> {
         }
     }
 
+    /// Makes an entry of a `From ` line at the offset `at` and of the lines up to the next one.
     fn entry(&self, from: &[u8], mut body: Vec<u8>, at: u64) -> MboxEntry {
         let end = self.next.as_ref().map_or(self.at, |(_, next)| *next);
         // The empty line may be missing at the end of the file.
@@ -225,7 +234,8 @@ fn is_added(line: &[u8]) -> bool {
     })
 }
 
-/// Reads the fields that an export adds. Returns the mark, the flags, and where the message begins.
+/// Reads the fields that an export adds, of which X-Restante is the last. Returns the mark, the
+/// flags, and where the message begins; `None` if no export wrote the message.
 fn added_fields(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
     let (mut flags, mut at) = (MessageFlags::default(), 0usize);
     for line in body.split_inclusive(|byte| *byte == b'\n').take(4) {
@@ -243,6 +253,7 @@ fn added_fields(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
     None
 }
 
+/// Reads the value of X-Restante; `None` if it is malformed.
 fn mark(field: &Field<'_>) -> Option<ExportMark> {
     let value = std::str::from_utf8(field.value).ok()?.strip_prefix(" 1 ")?.strip_suffix('\n')?;
     let mut words = value.split(' ');
@@ -264,6 +275,7 @@ fn begins(line: &[u8]) -> bool {
     line.starts_with(b"From ") && from_date(line).is_some()
 }
 
+/// Returns the date of a `From ` line; `None` if it has none, or one that is not plausible.
 fn from_date(line: &[u8]) -> Option<UtcMillis> {
     let rest = line.strip_prefix(b"From ")?.trim_ascii();
     let at = memchr::memchr(b' ', rest)?;
@@ -271,10 +283,12 @@ fn from_date(line: &[u8]) -> Option<UtcMillis> {
     parsed.and_then(crate::transfer::date::plausible)
 }
 
+/// Whether the last line is empty.
 fn ends_blank(body: &[u8]) -> bool {
     matches!(body, b"\n" | b"\r\n") || body.ends_with(b"\n\n") || body.ends_with(b"\n\r\n")
 }
 
+/// Removes the last line, which is empty.
 fn remove_line_ending(body: &mut Vec<u8>) {
     if body.last() == Some(&b'\n') {
         body.pop();

@@ -116,6 +116,7 @@ fn truncated_messages_are_recognised() {
         (id(2000), set("b"), b"x".to_vec()),
     ]);
     let second = mails(&file)[1].at;
+    // The file is cut at every byte.
     for end in 1..file.len() {
         let mut reader = MboxReader::new(&file[..end], MAX_BYTES);
         let Ok(first) = reader.read() else {

@@ -9,6 +9,7 @@ use crate::message::header;
 use crate::model::EmailId;
 use crate::transfer::flags::mbox_fields;
 
+/// The longest sender that is written in a `From ` line.
 const MAX_SENDER_BYTES: usize = 320;
 
 /// Writes an email with its keywords and the date of its id, and an empty line after it. After an
@@ -50,6 +51,7 @@ fn has_bare_lf(bytes: &[u8]) -> bool {
         .any(|at| at.checked_sub(1).and_then(|at| bytes.get(at)) != Some(&b'\r'))
 }
 
+/// Replaces every CRLF with LF.
 fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -64,6 +66,8 @@ fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// Returns the envelope sender, as Return-Path names it. If there is none, or it is `<>` or too
+/// long, that is `MAILER-DAEMON`.
 fn sender(bytes: &[u8]) -> String {
     let path =
         header::first(bytes, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();

@@ -33,6 +33,7 @@ fn message_beyond_the_hourly_limit_of_redirects_is_kept() {
 #[test]
 fn scripts_of_one_message_share_its_limits() {
     let fixture = fixture();
+    // By default 4 redirects of a message are allowed: 3 by the script of the site, 1 by Ann's.
     let redirects = |names: &[&str]| {
         let one = |name: &&str| format!("redirect :copy \"{name}@example.com\";");
         format!("require \"copy\"; {}", names.iter().map(one).collect::<String>())
@@ -45,10 +46,12 @@ fn scripts_of_one_message_share_its_limits() {
     fixture.send("more@example.net", &[ANN], LETTER);
     let (_, error) = fixture.errors().remove(0);
     assert!(error.contains("redirect"), "{error}");
-    assert_eq!((fixture.queued().len(), fixture.stored().len()), (7, 2), "the site's, and kept");
+    // Ann's script fails: only the 3 redirects of the site are added, and the message is kept.
+    assert_eq!((fixture.queued().len(), fixture.stored().len()), (7, 2));
     fixture.assert_clean();
 }
 
+/// A run may make 4 versions.
 #[test]
 fn versions_of_one_message_are_few() {
     let fixture = fixture();
@@ -62,7 +65,7 @@ fn versions_of_one_message_are_few() {
     assert_eq!((fixture.stored().len(), fixture.errors().len()), (4, 0));
     fixture.activate(&edits(5));
     fixture.send("more@example.net", &[ANN], LETTER);
-    assert_eq!((fixture.stored().len(), fixture.errors().len()), (5, 1), "kept");
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (5, 1), "kept as received");
     fixture.assert_clean();
 }
 
@@ -79,7 +82,7 @@ fn email_has_no_more_keywords_than_it_may() {
     fixture.assert_clean();
 }
 
-/// All versions are filed and sent on, or none is.
+/// There are two versions, as received and edited: both are filed and sent on, or none is.
 #[test]
 fn quota_counts_all_versions() {
     let fixture = fixture();
@@ -160,12 +163,12 @@ const THREE_VERSIONS: &str = "addheader \"X-N\" \"1\"; fileinto :create \"A1\";\
                               addheader \"X-N\" \"2\"; fileinto :create \"A2\";\n\
                               addheader \"X-N\" \"3\"; fileinto :create \"A3\";\n";
 
-/// Returns a fixture whose versions may have as many bytes together as `count` letters, and an
-/// account of another owner.
+/// Returns a fixture in which all edited versions of a message together may have as many bytes as
+/// `count` edited letters, and the account of another owner, Cy.
 fn fixture_with_room(count: usize) -> (Fixture, AccountId) {
     let mut fixture = fixture();
     let letter = LETTER.replace('\n', "\r\n").len();
-    // An edited version is somewhat longer than the letter.
+    // An edited version is longer than the letter by its X-N fields: 8 bytes each, at most three.
     Arc::get_mut(&mut fixture.deliver).unwrap().max_edited_bytes = count * (letter + 20);
     let cy = NewAccount::at(Address::parse(CY).unwrap());
     let cy = fixture.directory.add(&cy).unwrap();
@@ -177,6 +180,7 @@ const CY: &str = "cy@example.org";
 #[test]
 fn versions_of_one_account_leave_room_for_another() {
     let header = "require [\"editheader\", \"fileinto\", \"mailbox\", \"envelope\"];\n";
+    // Ann's script makes as many versions as there is room for in all, and Cy's makes one.
     let (fixture, cy) = fixture_with_room(3);
     fixture.activate(&format!("{header}{THREE_VERSIONS}"));
     let edit = format!("{header}addheader \"X-Cy\" \"1\";");
@@ -209,7 +213,7 @@ fn versions_that_equal_those_of_another_recipient_take_no_room() {
     let replies = fixture.send(BOB, &to, LETTER);
     assert!(replies.iter().all(|reply| reply.starts_with("250 filed")), "{replies:?}");
     assert_eq!((fixture.stored().len(), fixture.errors()), (3, vec![]));
-    // Others than the known ones still do.
+    // The versions for Lee differ from the known ones. There is no room for them: this run fails.
     fixture.activate(&format!(
         "{header}if envelope \"to\" \"lee@example.org\" {{ addheader \"X-Lee\" \"1\"; }}\n\
          {THREE_VERSIONS}"

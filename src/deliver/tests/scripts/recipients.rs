@@ -3,7 +3,8 @@
 
 use super::*;
 
-/// A script that does for each recipient detail another thing.
+/// A script that does another thing for each detail in the recipient's address. Without a detail,
+/// the message is kept.
 const BY_DETAIL: &str = r#"require ["envelope", "subaddress", "fileinto", "mailbox", "reject",
     "copy", "enotify", "vacation"];
 if envelope :detail "to" "trap" { discard; }
@@ -22,7 +23,8 @@ const ON: &str = "ann+on@example.org";
 const A: &str = "ann+a@example.org";
 const B: &str = "ann+b@example.org";
 
-/// Sends the letter to recipients in one transaction, and returns the replies without ids.
+/// Sends the letter to recipients in one transaction, and returns the replies without the ids of
+/// emails.
 fn send(fixture: &Fixture, to: &[&str]) -> Vec<String> {
     fixture.clock.advance(Duration::from_millis(1));
     let plain = |reply: String| match reply.split_once(" as ") {
@@ -113,6 +115,7 @@ fn actions_of_a_further_recipient_are_done_once() {
     let kinds: Vec<ActionKind> = fixture.queued().iter().map(|action| action.kind).collect();
     assert_eq!(kinds, [ActionKind::Redirect, ActionKind::Notify]);
     assert_eq!(fixture.stored(), ["Inbox"]);
+    // The redirect; and of the two recipients with `tell`, once, the notification and the keep.
     assert_eq!(fixture.last_steps().len(), 3, "{:?}", fixture.last_steps());
     fixture.assert_clean();
 }
@@ -146,7 +149,7 @@ fn sender_gets_one_answer_for_all_recipients() {
     fixture.assert_clean();
 }
 
-/// The client that heard of an error sends everything again.
+/// The client, which gets an error for each recipient, sends everything again.
 #[test]
 fn delivery_that_is_not_durable_is_done_whole_by_the_retry() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
@@ -162,7 +165,7 @@ fn delivery_that_is_not_durable_is_done_whole_by_the_retry() {
     fixture.assert_clean();
 }
 
-/// One notification, and so one copy, whichever recipients it is for.
+/// An equal notification for several recipients is one, and so is its copy.
 #[test]
 fn copy_of_a_notification_for_several_recipients_is_filed_once() {
     let fixture = fixture();
@@ -177,16 +180,17 @@ fn copy_of_a_notification_for_several_recipients_is_filed_once() {
         send(&fixture, to);
         assert_eq!((fixture.queued().len(), told(&fixture)), (1, 1), "{to:?}");
     }
+    // The message and the copy, which is the message that is sent.
     assert_eq!(fixture.stored().len(), 2);
-    let text = fixture.queued().remove(0).message_id;
+    let message_id = fixture.queued().remove(0).message_id;
     let snapshot = fixture.store.snapshot();
     let emails = snapshot.emails(fixture.ann, None, 9).unwrap();
     let has_id = |id| {
         let bytes = snapshot.message(fixture.ann, id).unwrap().unwrap();
-        String::from_utf8(bytes).unwrap().contains(&text)
+        String::from_utf8(bytes).unwrap().contains(&message_id)
     };
-    assert_eq!(emails.iter().filter(|(id, _)| has_id(*id)).count(), 1, "the copy of what is sent");
-    // Another text is another notification.
+    assert_eq!(emails.iter().filter(|(id, _)| has_id(*id)).count(), 1);
+    // A text for each of two recipients: two more notifications, with a copy each.
     fixture.activate(
         "require [\"enotify\", \"fcc\", \"envelope\", \"variables\"];\n\
          if envelope :matches \"to\" \"*\" { set \"to\" \"${1}\"; }\n\

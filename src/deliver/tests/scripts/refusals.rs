@@ -47,7 +47,8 @@ fn refusal_beside_a_stored_copy_or_in_other_letters_is_a_report() {
 
 const UNREADABLE: &str = "550 the recipient refuses this message";
 
-/// With no copy and no report, the sender must hear of it from the client.
+/// If the message is stored nowhere and no report can be sent, the refusal must be in the protocol:
+/// the client tells the sender.
 #[test]
 fn refusal_without_a_report_is_in_the_protocol() {
     let fixture = fixture();
@@ -57,6 +58,7 @@ fn refusal_without_a_report_is_in_the_protocol() {
     assert_eq!(fixture.send_with(BOB, &[ANN], LETTER, forged), [UNREADABLE]);
     assert_eq!(fixture.send_with(BOB, &[ANN], LETTER, forged), [UNREADABLE], "a retry");
     assert_eq!((fixture.stored(), fixture.queued()), (vec![], vec![]));
+    // One report in an hour is allowed.
     let mut settings = (*fixture.settings.get()).clone();
     settings.vacation.rate.account = 1;
     fixture.settings.set(settings);
@@ -73,8 +75,8 @@ fn reason_of_several_lines_is_a_reply_of_several_lines() {
     for _ in 0..2 {
         assert_eq!(fixture.deliver_letter(), "550 Not here.\nAsk Bob.");
     }
-    // The exact text of `reject` goes into a report if a reply cannot have it. The text of
-    // `ereject` is cut.
+    // A reply has at most 2000 bytes of a reason, in lines of 400 (`MAX_REFUSAL_BYTES`). A longer
+    // one of `reject` goes into a report. One of `ereject` is cut.
     let line = "A line of the reason.";
     let reason = format!("{line}\n").repeat(200);
     fixture.activate(&format!("require \"reject\"; reject \"{reason}\";"));
@@ -91,7 +93,8 @@ fn reason_of_several_lines_is_a_reply_of_several_lines() {
     fixture.assert_clean();
 }
 
-/// Whatever the header says: a refusal may become a report to the sender.
+/// If a script may refuse the message, the sender is verified whatever the header says, since a
+/// refusal may become a report to the sender. No vacation response answers a list.
 #[test]
 fn sender_is_verified_where_a_script_may_refuse_or_answer() {
     let list = format!("List-Id: <l.example.net>\nPrecedence: bulk\n{LETTER}");
@@ -120,7 +123,8 @@ fn sender_is_verified_where_a_script_may_refuse_or_answer() {
     }
 }
 
-/// A reply has no blank lines: `reject` sends its exact text in a report, `ereject` the lines.
+/// A reply has no blank lines: `reject` sends its exact text in a report, and `ereject` replies
+/// with the lines that are not blank.
 #[test]
 fn reason_with_blank_lines_is_a_report_or_loses_them() {
     let fixture = fixture();

@@ -17,6 +17,7 @@ impl Fixture {
         self.send(BOB, recipients, LETTER)
     }
 
+    /// Returns the only record of a delivery.
     fn record(&self) -> DeliveryRow {
         let rows = self.store.snapshot().deliveries(self.ann).unwrap();
         let [row] = <[DeliveryRow; 1]>::try_from(rows).unwrap();
@@ -101,6 +102,7 @@ fn record_of_a_delivery_is_bounded() {
     let fixture = fixture_over(engine.clone());
     fixture.activate(TWO_VERSIONS);
     fixture.deliver_to(&[ANN]);
+    // The key ends with the hash of the transaction.
     let (key, _) = engine.rows(Table::Deliveries).remove(0);
     let hash = *key.last_chunk::<32>().unwrap();
     let more = addresses(MAX_DELIVERY_RECIPIENTS + 9);
@@ -123,6 +125,8 @@ fn row_of_a_delivery_holds_few_bytes_of_texts_and_few_emails() {
     let mut row =
         DeliveryRow { emails: vec![], accepted: vec![], refusals: vec![], at: UtcMillis(0) };
     for (n, address) in addresses(MAX_DELIVERY_RECIPIENTS).iter().enumerate() {
+        // Texts of 2000 bytes. Where there is no room for one, the refusal is not recorded, and so
+        // the second call records the recipient.
         let text = format!("{n:2000}");
         row.add_recipient(address, RecipientOutcome::Refused(&text));
         row.add_recipient(address, RecipientOutcome::Accepted);

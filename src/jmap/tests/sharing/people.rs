@@ -231,7 +231,7 @@ fn share_notification_is_kept_once_per_mailbox() {
         (&last["name"], &last["newRights"], &last["oldRights"]["mayDelete"]),
         (&json!("Work"), &Value::Null, &json!(true))
     );
-    // The number of notifications is bounded: the oldest are dropped.
+    // The number of notifications is bounded to 500: the oldest are dropped.
     let account: AccountId = bed.bob.parse().unwrap();
     let made: Vec<String> = (0..510)
         .map(|n| {

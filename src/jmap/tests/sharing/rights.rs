@@ -80,6 +80,8 @@ fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] 
 #[test]
 fn each_right_permits_its_own_action_and_no_other() {
     let bed = SharingFixture::new();
+    // In each round one right is missing. Without mayReadItems there is nothing to act on, and
+    // mayDelete is tried at the end.
     for (round, missing) in RIGHTS.iter().enumerate() {
         if *missing == "mayReadItems" || *missing == "mayDelete" {
             continue;

@@ -25,6 +25,7 @@ pub(super) fn file(
     file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
 }
 
+/// Does the same as `file` with a date of receipt.
 fn file_at(
     bed: &SharingFixture,
     mailbox: &str,
@@ -48,6 +49,7 @@ fn file_at(
     (email.to_string(), thread.to_string())
 }
 
+/// Returns a message with the Message-ID `<id@x>`.
 pub(super) fn letter(id: &str, references: &str, subject: &str) -> String {
     format!(
         "From: x@example.net\r\nSubject: {subject}\r\nMessage-ID: <{id}@x>\r\n\
@@ -88,6 +90,7 @@ fn thread_counts_and_conditions_reveal_no_unshared_mail() {
         answers
     };
     let before = all_answers();
+    // The last two answers are those of Thread/get and Mailbox/get.
     let threads = &before[before.len() - 2]["list"][0];
     assert_eq!((&threads["emailIds"], &threads["unreadEmails"]), (&json!([shown]), &json!(0)));
     assert_eq!(
@@ -113,6 +116,7 @@ fn thread_counts_and_conditions_reveal_no_unshared_mail() {
     // The owner sees the whole thread. The guest gets a change when a shared email becomes unread.
     let all = call(&bed.context, "Thread/get", &json!({"accountId": bed.ann, "ids": [thread]})).1;
     assert_eq!(all["list"][0]["emailIds"].as_array().unwrap().len(), 2);
+    // The second mailbox is Plans, after Work, which is above it.
     let unread = |boxes: &Value| boxes["list"][1]["unreadThreads"].clone();
     let was = unread(&before[before.len() - 1]).as_u64().unwrap();
     let update = json!({&shown: {"keywords": {}}});
@@ -174,6 +178,7 @@ fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
             engine.read();
             let answer = bed.bob(name, arguments);
             rows.push(engine.read());
+            // The unread emails are `old` and the two of the fixture.
             if at >= without_count {
                 assert_eq!(answer["list"][0]["unreadThreads"], 3, "{answer}");
             }
@@ -198,6 +203,8 @@ fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
         assert_eq!((can_send_back(3), can_send_back(0), can_send_back(4)), (true, false, false));
         rows
     };
+    // Listings are made for 256 emails or more (`query::plan::MIN_MAINTAINED_EMAILS`). Only the
+    // first count reads all emails of a large mailbox.
     let (few, many) = (rows_read(2), rows_read(300));
     let counted = few.len() - 2;
     for (at, (few, many)) in few.iter().zip(&many).enumerate() {
@@ -228,6 +235,7 @@ fn thread_without_shared_emails_is_reported_destroyed_to_the_guest() {
 fn guest_unread_thread_counts_are_bounded_per_request() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen", "mayRename"]);
+    // With the two of the fixture, 22 unread emails.
     for n in 0..20 {
         file(&bed, &bed.plans, &letter(&format!("m{n}"), "<r@x>", &format!("no. {n}")), &[]);
     }

@@ -180,7 +180,7 @@ impl TwinAccount {
         let named: BTreeSet<MailboxUid> = of
             .iter()
             .enumerate()
-            .filter(|(at, _)| bits >> at & 1 == 1)
+            .filter(|(at, _)| (bits >> at) & 1 == 1)
             .map(|(_, uid)| *uid)
             .collect();
         if named.is_empty() { of.iter().take(1).copied().collect() } else { named }

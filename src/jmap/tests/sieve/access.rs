@@ -40,7 +40,8 @@ fn source_of_a_script_is_a_blob() {
     let third = bed.set(json!({"create": {"t": {"name": "third", "blobId": blob}}}));
     assert_eq!(third["created"]["t"], json!({"id": id_of(&third, "t"), "isActive": false}));
 
-    // A reader of a source that is replaced meanwhile fails, and another script's twin stays.
+    // A reader of a source that is replaced meanwhile fails. The blob stays, since the script
+    // `twin` has the same source.
     let mut reader = found.reader(0..u64::MAX);
     assert!(reader.next(&bed.context.store).unwrap().is_some());
     bed.set(json!({"update": {&id: {"blobId": bed.upload(KEEP)}}}));
@@ -104,6 +105,7 @@ fn session_has_the_limits_and_extensions_of_the_site() {
     assert_eq!(
         of_account,
         json!({
+            // 128 characters of up to 4 bytes each.
             "maxSizeScriptName": 512,
             "maxSizeScript": 1000,
             "maxNumberScripts": 7,
@@ -131,6 +133,7 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     let bed = Fixture::new();
     let (one, two) = (bed.store("one", KEEP), bed.store("two", KEEP));
     let state = bed.get()["state"].clone();
+    // The name of the script, the line (0 for none) and the message of each failed run.
     let errors = [("one", 3, "too many actions"), ("site:a.sieve", 1, "x"), ("one", 0, "fuel")];
     for (script, line, message) in errors {
         let at = UtcMillis(1_795_251_600_000 + i64::from(line));
@@ -162,7 +165,7 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     };
     let got = plain(json!({"accountId": bed.ann}));
     let names: Vec<&String> = got["list"][0].as_object().unwrap().keys().collect();
-    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names.len(), 4, "only the properties of RFC 9661 §2.1: {names:?}");
     let refused = plain(json!({"accountId": bed.ann, "properties": ["lastErrors"]}));
     assert_eq!(refused["type"], "invalidArguments");
 }
