@@ -83,7 +83,7 @@ pub(super) fn literal(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Writes a line of one or two strings.
+/// Writes one line of the capabilities: a name, and its value if it has one.
 pub(super) fn capability(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     string(out, name.as_bytes());
     if let Some(value) = value {
