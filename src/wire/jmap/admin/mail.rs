@@ -322,10 +322,10 @@ pub struct MailMoveAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailFlagArguments {
-    /// Keywords.
+    /// The keywords that each email gets.
     #[serde(default)]
     pub add: Vec<String>,
-    /// Keywords.
+    /// The keywords that each email loses.
     #[serde(default)]
     pub remove: Vec<String>,
     #[serde(default)]
