@@ -19,6 +19,7 @@ use crate::model::limits;
 use crate::net::concurrency::ConcurrencyPermit;
 use crate::wire::jmap::{Request, RequestError, Response as MethodResponses, parse};
 
+/// Answers a JMAP request.
 pub(super) async fn request(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,
@@ -110,7 +111,7 @@ pub(super) async fn run<H: Send + 'static>(
     Ok((json?, held))
 }
 
-/// RFC 8620 §3.1.
+/// Whether the content type is that of a request (RFC 8620 §3.1).
 fn is_json(headers: &HeaderMap) -> bool {
     let value =
         headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();

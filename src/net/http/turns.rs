@@ -22,7 +22,8 @@ const MAX_TURN: Duration = Duration::from_millis(10);
 pub(super) struct Turns(Arc<Semaphore>);
 
 impl Turns {
-    /// At most `count` requests have a turn at a time. Those that have returned it are not counted.
+    /// At most `count` requests have a turn at a time. Those that have returned their turns are not
+    /// counted.
     pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count)))
     }

@@ -31,6 +31,7 @@ use crate::wire::jmap::MethodError;
 /// uploads, or too many bytes of them.
 const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
+/// Answers an upload.
 pub(super) async fn upload(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,
@@ -130,6 +131,10 @@ async fn try_upload(
 
 /// Collects a body, and reserves its bytes as they arrive. Returns `None` if it is larger than
 /// `max`.
+///
+/// # Errors
+/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or there
+/// is no space for the file.
 pub(super) async fn collect(
     backend: &Backend,
     context: &RequestContext,
@@ -160,8 +165,11 @@ pub(super) async fn collect(
     Ok(Some((collected, reservation)))
 }
 
-/// Calls `write` on a thread that may wait, once there is memory for the body and the copies that
-/// storing makes.
+/// Calls `write` with the body on a thread that may wait, once there is memory for the body and the
+/// copies that storing makes.
+///
+/// # Errors
+/// There was no memory in time, the collected body cannot be read, or `write` panicked.
 pub(super) async fn store<T: Send + 'static>(
     backend: &Backend,
     mut collected: BodyBuffer,

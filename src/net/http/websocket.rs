@@ -104,6 +104,7 @@ impl Handshake {
         })
     }
 
+    /// Whether the client offers this subprotocol.
     pub(super) fn offers(&self, protocol: &str) -> bool {
         let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
@@ -161,6 +162,7 @@ pub(super) enum ClientMessage {
 pub(super) enum ReceiveError {
     /// The client disconnected or violates the protocol.
     Gone,
+    /// The message is larger than `limits::MAX_REQUEST_BYTES`.
     TooLarge,
     NoMemory(CapacityError),
 }
@@ -223,9 +225,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Returns `false` if the client read too slowly or disconnected, or if `may_continue`, which
-    /// is asked after each `send_window`, returned `false`. Then part of the text may have been
-    /// sent, and the socket must be dropped.
+    /// Sends a text message. Returns `false` if the client read too slowly or disconnected, or if
+    /// `may_continue`, which is asked after each `send_window`, returned `false`. Then part of the
+    /// text may have been sent, and the socket must be dropped.
     pub(super) async fn send_text(
         &mut self,
         text: String,
