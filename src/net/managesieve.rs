@@ -94,8 +94,8 @@ impl Default for ManageSieveBounds {
 type Permit = (ConnectionPermit, Option<ConcurrencyPermit>);
 
 impl Shared {
-    /// Returns `None` if there are too many connections, in all or from the same source. All of a
-    /// Unix socket are bounded only in all, because a proxy may have those of many users.
+    /// Returns `None` if there are too many connections, in all or from the same source. Those of a
+    /// Unix socket are only counted in all, because a proxy may have the connections of many users.
     fn connection_permit(&self, peer: Peer) -> Option<Permit> {
         let max = (self.ceiling.max_connections() / limits::MANAGESIEVE_ADDRESS_DIVISOR)
             .max(limits::MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS);

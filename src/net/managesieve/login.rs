@@ -22,8 +22,8 @@ pub(super) struct LoginDriver<'a> {
 
 /// Why a login is refused.
 enum Refused {
-    /// The credentials are wrong, which was counted as a failure. Or they are right, which is not:
-    /// but the client may not act as the account that it named, or its account is gone.
+    /// The credentials are wrong, which was counted as a failure. Or they are right, but the client
+    /// may not act as the account that it named, or its account is gone; that is not counted.
     Wrong,
     /// The credentials were not checked. The text tells the client why.
     NotChecked(String),

@@ -28,6 +28,7 @@ pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, Encrypti
     encrypt_with(plain, keys, &private, &salt)
 }
 
+/// Does what `encrypt` does, with this key and salt of the server, which a test can give.
 fn encrypt_with(
     plain: &[u8],
     keys: &PushKeys,

@@ -71,7 +71,8 @@ pub(super) enum Mode {
     },
     /// Discards the chunk of an invalid BDAT command, which was refused before.
     DiscardChunk(u64),
-    /// The final dot has come. The next step ends the transaction.
+    /// The final dot has come together with the last bytes of the message. The step after that of
+    /// these bytes ends the transaction.
     End(Box<Transaction>),
     Closed,
 }

@@ -12,7 +12,7 @@ pub enum Step<'s> {
     NeedInput,
     /// A transaction has begun: discard what is left of the last one.
     Begin,
-    /// The transaction, if there was one, ended without a message: discard it.
+    /// The transaction, if there was one, ended without a message to deliver: discard it.
     Reset,
     /// Decide on a recipient with `RcptQuestion::answer`.
     Rcpt(RcptQuestion<'s>),

@@ -2,9 +2,9 @@
 //!
 //! - A literal is any bytes. Its marker, `{size}` or `{size+}`, ends one line of the command, and
 //!   another line of the command follows the literal.
-//! - Lines, quoted strings, literals and the number of tokens are bounded. A command beyond one of
-//!   these bounds is discarded to its end, with its literals, and is refused. If its end cannot be
-//!   found, the session must close (`Event::Lost`).
+//! - Lines, quoted strings, literals and the number of tokens are bounded. A command that is
+//!   malformed, or is beyond one of these bounds, is discarded to its end, with its literals, and
+//!   is refused. If its end cannot be found, the session must close (`Event::Lost`).
 //! - A line may also end with LF alone.
 
 /// Longest line, without its end. Two quoted strings, the most that a command takes, need half.
@@ -49,7 +49,7 @@ pub(super) enum Event {
     /// of a line that is too long none are read.
     Refused(ReadError, Vec<CommandToken>),
     /// Where the next command begins is not known: the marker of a literal is too long, or the
-    /// literal too large to be discarded.
+    /// literal too large to be discarded. No more may be read.
     Lost,
 }
 
@@ -79,10 +79,11 @@ enum Mode {
     },
 }
 
-/// What ends with a line, or begins after it.
+/// What comes at the end of a line.
 enum LineEnd {
+    /// The end of the command.
     Command,
-    /// A literal of this many bytes.
+    /// The marker of a literal of this many bytes.
     Literal(usize),
 }
 
@@ -199,8 +200,9 @@ impl Reader {
         None
     }
 
-    /// Ends the command. If the line ends with the marker of a literal, returns `None`, and the
-    /// literal is discarded next, or `Event::Lost`.
+    /// Ends a discarded line, and with it the command, which is refused. If the line ends with the
+    /// marker of a literal, the command goes on, and this returns `None`; or `Event::Lost`, if the
+    /// literal cannot be discarded.
     fn end_discarded_line(&mut self, error: ReadError) -> Option<Event> {
         self.mode = Mode::Line;
         let line = std::mem::take(&mut self.line);
@@ -215,6 +217,7 @@ impl Reader {
     }
 }
 
+/// Takes up to `count` bytes from the beginning of `rest`.
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (taken, left) = rest.split_at_checked(count).unwrap_or((*rest, &[]));
     *rest = left;

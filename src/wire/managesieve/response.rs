@@ -49,6 +49,7 @@ pub(super) fn ok_with(out: &mut Vec<u8>, code: &str, argument: &[u8], text: &str
     human_text(out, text);
 }
 
+/// Writes the text for the user, if there is one, and ends the response.
 fn human_text(out: &mut Vec<u8>, text: &str) {
     if !text.is_empty() {
         out.push(b' ');
@@ -78,6 +79,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
+/// Writes a literal, also of a text that a quoted string can hold. Scripts are written so.
 pub(super) fn literal(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(format!("{{{}}}\r\n", text.len()).as_bytes());
     out.extend_from_slice(text);

@@ -105,8 +105,9 @@ impl Session {
         self.is_closed = true;
     }
 
-    /// Consumes input up to the first command that needs a step of the driver. Answers the commands
-    /// before it in the output. Returns the number of consumed bytes, and the step.
+    /// Consumes input up to the first command that needs a step of the driver, or until there is
+    /// much output. Answers the commands before that in the output. Returns the number of consumed
+    /// bytes, and the step.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
         let mut consumed = 0_usize;
         while !self.is_closed {
@@ -134,8 +135,7 @@ impl Session {
         (consumed, Step::Close)
     }
 
-    /// Answers `Question::Keys` of a login. This and the next two functions do nothing if no login
-    /// has begun.
+    /// Answers `Question::Keys` of a login: the client gets a challenge.
     pub fn found_keys(&mut self, keys: AccountKeys) {
         drop(self.continue_login(|exchange| exchange.challenge_with(keys), ""));
     }

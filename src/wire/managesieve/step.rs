@@ -14,8 +14,8 @@ pub struct Settings {
     /// The URI schemes of notifications, separated by spaces; `None` without `enotify` in
     /// `extensions`.
     pub notify: Option<String>,
-    /// The largest script, in bytes. The session refuses a larger literal. A quoted string of up
-    /// to 1024 bytes reaches the driver in any case, which must compare it.
+    /// The largest script, in bytes. The session refuses a larger literal. It does not compare a
+    /// quoted string, which has up to 1024 bytes: the driver must check the size, too.
     pub max_script: usize,
     /// Whether STARTTLS is offered.
     pub starttls: bool,

@@ -79,13 +79,13 @@ impl std::fmt::Debug for Question {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaslFailure {
-    /// The response is not one of the mechanism, is longer than [`MAX_RESPONSE_BYTES`], or came
-    /// when none was expected.
+    /// The response is not UTF-8, is not one of the mechanism, is longer than
+    /// [`MAX_RESPONSE_BYTES`], or came when none was expected.
     Malformed,
     /// The client does not use channel binding as this server offers it.
     ChannelBinding,
-    /// The credentials are wrong. Also if the last message of SCRAM is malformed, or is bound to
-    /// another connection.
+    /// The credentials are wrong. A client's last message of SCRAM counts as wrong, too, if its
+    /// syntax is invalid or it is bound to another connection.
     Credentials,
 }
 

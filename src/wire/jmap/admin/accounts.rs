@@ -31,7 +31,7 @@ pub struct AccountAddArguments {
     pub display_name: Option<String>,
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The time zone, by an IANA name; `None` is the zone of the machine.
+    /// The time zone, by an IANA name; `None` is the zone of the site.
     pub zone: Option<String>,
     /// In bytes; `None` is no limit.
     pub quota_octets: Option<u64>,

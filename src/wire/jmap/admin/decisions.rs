@@ -54,7 +54,7 @@ pub struct DecisionFacts {
     pub recipient: String,
     /// `None` if a reply was queued.
     pub reason: Option<String>,
-    /// What the reason was found by, as a text. `None` if a reply was queued.
+    /// The evidence for the reason, for people. `None` if a reply was queued.
     pub detail: Option<String>,
     /// The id of the queued reply; `None` if there is none.
     pub action: Option<String>,

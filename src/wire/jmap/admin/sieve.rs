@@ -172,8 +172,8 @@ pub struct SieveTestArguments {
     pub source: String,
     /// The message in base64.
     pub message: String,
-    /// The sender of the envelope; "" for the null path. If it is left out, the sender that the
-    /// header of the message suggests.
+    /// The sender of the envelope; "" for the null path. If it is left out, the address in
+    /// Return-Path, or if that field is missing, in From.
     pub sender: Option<String>,
     /// The recipient of the envelope. If it is left out, the first address in the header that is
     /// one of the account, or the account's primary address.
