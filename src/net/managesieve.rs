@@ -109,6 +109,7 @@ impl Shared {
     }
 }
 
+/// Returns the source under which failed logins and connections of a client are counted.
 fn source(peer: Peer) -> LoginSource {
     match peer {
         Peer::Unix(_) => LoginSource::LOCAL,
@@ -193,6 +194,7 @@ impl Driver {
         self.run_session(&mut stream, session, login_deadline).await.map(drop)
     }
 
+    /// Returns the present settings of scripts.
     fn filter(&self) -> Arc<filter::Settings> {
         Arc::clone(&self.shared.deliver.get().filter)
     }
@@ -225,6 +227,7 @@ impl Driver {
             let was_logged_in = session.is_logged_in();
             let (consumed, step) = session.step(&input);
             input.drain(..consumed);
+            // The client sent UNAUTHENTICATE.
             if was_logged_in && !session.is_logged_in() {
                 login_deadline = Instant::now() + self.settings.login;
             }

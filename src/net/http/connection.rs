@@ -84,7 +84,7 @@ impl HttpLimits {
     }
 
     /// Takes a permit that counts among all connections and among those of `client`. `client` may
-    /// have at most `max` connections.
+    /// have at most `max` connections. This and the next two functions return `None` at a limit.
     pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         let of_client = self.each.enter_within(client, max)?;
         let of_all = self.all.connection_permit()?;
@@ -163,6 +163,7 @@ async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     }
 }
 
+/// Serves one connection.
 struct ConnectionService {
     router: Router,
     connection: ConnectionInfo,
@@ -170,6 +171,7 @@ struct ConnectionService {
 }
 
 impl ConnectionService {
+    /// Begins TLS if it is given, and serves HTTP.
     async fn serve_stream(
         self,
         stream: Box<dyn ByteStream>,
@@ -191,6 +193,8 @@ impl ConnectionService {
         }
     }
 
+    /// Serves HTTP/1.1 or HTTP/2 until the connection is closed. Regularly looks whether it is idle
+    /// or read too slowly.
     async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
         let Self { router, connection, timeouts } = self;
         let mut builder = Builder::new(TokioExecutor::new());
@@ -278,7 +282,7 @@ impl ConnectionService {
 struct Activity {
     /// All requests so far.
     total_requests: AtomicU64,
-    /// Requests whose responses have not been sent completely.
+    /// The requests of which something is still to be sent or received (`RequestGuard`).
     active_requests: AtomicUsize,
     /// The paces of the responses that are being sent, and of some that were sent.
     responses: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
@@ -299,7 +303,8 @@ impl Activity {
     }
 }
 
-/// Counts as an active request until dropped.
+/// Counts as an active request until dropped. It is kept by the response until that is sent, by the
+/// rest of the request's body until that is discarded, and by a WebSocket.
 #[derive(Debug)]
 pub(super) struct RequestGuard(Arc<Activity>);
 

@@ -1,8 +1,8 @@
 //! Answers uploads (RFC 8620 §6.1).
 //!
 //! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
-//! - An upload is collected in a file, or in memory if it is small. The bytes that an account
-//!   uploads at a time are bounded.
+//! - An upload is collected in a file, or in memory if it is small. The bytes that a caller uploads
+//!   at a time are bounded.
 //! - Memory for storing an upload is taken only when it is complete, so a slow client does not
 //!   delay others.
 

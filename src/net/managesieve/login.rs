@@ -130,7 +130,7 @@ impl<'a> LoginDriver<'a> {
     }
 
     /// Returns the login, or `None` if the password is wrong or nobody has the name; this is
-    /// counted as a failure.
+    /// counted as a failure. An error, here and below, is not.
     async fn check_password(
         &self,
         name: String,

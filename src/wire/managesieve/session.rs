@@ -250,6 +250,7 @@ impl Session {
         }
     }
 
+    /// Passes a request on to the driver, unless it can be refused without one.
     fn request(&mut self, request: Request) -> Option<Step> {
         let max = self.settings.max_script;
         match &request {
@@ -261,6 +262,7 @@ impl Session {
         }
     }
 
+    /// Refuses a script that is too large, or would be.
     fn refuse_size(&mut self) -> Option<Step> {
         let text = format!("a script may have up to {} bytes", self.settings.max_script);
         self.refuse(Some(Code::MaxSize), &text)
@@ -318,6 +320,7 @@ impl Session {
         self.continue_login(|exchange| exchange.begin(initial.as_deref()), "")
     }
 
+    /// Returns a nonce that was not used before, of 18 bytes in base64.
     fn nonce(&mut self) -> String {
         self.nonces = self.nonces.saturating_add(1);
         let hash = blake3::keyed_hash(&self.seed, &self.nonces.to_be_bytes());
@@ -399,6 +402,7 @@ impl Session {
         status(&mut self.out, "NO", None, text);
     }
 
+    /// Writes the capabilities, and OK with the text, as for the greeting and CAPABILITY.
     fn capabilities(&mut self, text: &str) {
         let mechanisms = if self.settings.login {
             let offered = Mechanism::offered(self.settings.binding.as_ref());

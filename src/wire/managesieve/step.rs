@@ -25,9 +25,9 @@ pub struct Settings {
     /// The channel binding of the TLS connection. Without one, `None`: SCRAM-SHA-256-PLUS is not
     /// offered.
     pub binding: Option<ChannelBinding>,
-    /// How many commands the session refuses. The next one that it would refuse closes it.
-    /// `Answer::Refused` and failed logins do not count. A client that is not logged in may also
-    /// send only so many commands and blank lines, of any kind.
+    /// How many commands the session refuses. The next one that it would refuse closes it. A login
+    /// that the client cancels counts; a failed one and `Answer::Refused` do not. A client that is
+    /// not logged in may also send only so many commands and blank lines, of any kind.
     pub max_errors: u32,
     /// The failed login with this number closes the session.
     pub max_failed_logins: u32,
