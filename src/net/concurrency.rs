@@ -1,6 +1,6 @@
 //! Bounds the concurrent operations of each caller: requests and uploads (RFC 8620 §2:
 //! maxConcurrentRequests, maxConcurrentUpload), downloads, streams, connections, and commands of
-//! ManageSieve. A caller is an account, a user or an address, as the key of the limit says.
+//! ManageSieve. A caller is an account, a user or an address, as the key says.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -159,7 +159,8 @@ impl BoundListener {
         Ok(Self::Unix(listener, Some(own)))
     }
 
-    /// Returns the port at which a TCP listener listens, which the system chooses for port 0.
+    /// Returns the port at which a TCP listener listens, which the system chooses for port 0;
+    /// `None` for a Unix socket.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {

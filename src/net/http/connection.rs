@@ -51,8 +51,8 @@ const MAX_HTTP2_STREAMS: u32 = 64;
 pub(super) struct Timeouts {
     /// How long a connection may be without an active request.
     pub(super) idle: Duration,
-    /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response, and in
-    /// which the connection must take any bytes that are written to it.
+    /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response. The
+    /// connection must also take some of the bytes that wait to be written to it in this time.
     pub(super) unread: Duration,
 }
 

@@ -309,6 +309,7 @@ struct MessageMeter {
 }
 
 impl MessageMeter {
+    /// Counts bytes that were read, and reserves memory for them.
     fn count_received(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
         self.reservation.grow(bytes).map_err(|error| {
@@ -343,6 +344,7 @@ impl MessageMeter {
         }
     }
 
+    /// Does what `Socket::is_slow` says: at the end of a window, compares its bytes with the pace.
     fn is_slow(&mut self, now: Instant, pace: BodyPace, is_reading: bool) -> bool {
         let (since, before) = match self.window {
             Some(window) if is_reading && self.bytes > 0 => window,

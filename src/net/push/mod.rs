@@ -46,7 +46,7 @@ const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
 /// How often a failed push is retried, before its changes are given up.
 const MAX_RETRIES: u32 = 8;
-/// Of all users.
+/// The most pushes at a time, of all users together.
 const MAX_CONCURRENT_PUSHES: usize = 64;
 /// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);

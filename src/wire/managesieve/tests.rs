@@ -22,7 +22,7 @@ fn settings() -> Settings {
     }
 }
 
-/// Answers requests like an account that has no scripts at first, and the password `secret`.
+/// Answers requests like an account that has no scripts at first and the password `secret`.
 #[derive(Default)]
 struct Driver {
     requests: Vec<Request>,

@@ -7,7 +7,7 @@ use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Sends always the same nonce, does not prepare its password, and does not check the server.
+/// Always sends the same nonce, does not prepare its password, and does not check the server.
 pub(crate) struct Client {
     /// The gs2-header of RFC 5801 §4.
     pub(super) header: &'static str,

@@ -25,7 +25,7 @@ pub struct SievePutArguments {
     pub name: String,
     /// The script in base64.
     pub source: String,
-    /// Makes the script the active one. If it is false or left out, the active script stays so.
+    /// Whether to make the script the active one. Otherwise the script that is active stays active.
     #[serde(default)]
     pub activate: bool,
 }
@@ -153,7 +153,7 @@ pub struct SieveActivateArguments {
 pub struct SieveActivateAnswer {
     /// The script that is active now, by the name in the arguments; null if none is.
     pub active: Option<String>,
-    /// False if the same script, or none, was active before.
+    /// False if that was so before.
     pub changed: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct StoredFilterArguments {
     /// The id of an email: the step begins with the next older one. With `None` it begins with the
     /// newest email.
     pub after: Option<String>,
-    /// The most emails of the step. The service may take fewer, and does so with `None`, too.
+    /// The most emails of the step. The service has a bound of its own, and with `None` only that.
     pub limit: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ pub struct FilteredEmail {
     pub subject: Option<String>,
     pub outcome: FilterOutcome,
     /// The paths of the mailboxes to which the script files the email. Some may have to be created.
-    /// Without those to which only `outcome` takes it, such as Trash.
+    /// Trash is not among them if the email only goes there as discarded.
     pub mailboxes: Vec<String>,
     /// The keywords that the email gets besides its own.
     pub keywords: BTreeSet<String>,
