@@ -72,7 +72,7 @@ pub struct GetArgs<P> {
 pub struct GetAnswer {
     pub account_id: String,
     pub state: String,
-    /// In the order of `ids`.
+    /// In the order of `ids`, if these were given.
     pub list: Vec<Value>,
     pub not_found: Vec<String>,
 }

@@ -65,9 +65,9 @@ pub struct AccountAnswer {
     pub detail_files: bool,
     pub quota_octets: Option<u64>,
     pub quota_emails: Option<u64>,
-    /// The bytes of all emails.
+    /// The bytes of all emails that are not destroyed.
     pub octets: u64,
-    /// The number of all emails.
+    /// The number of all emails that are not destroyed.
     pub emails: u64,
     pub inbox_unread_emails: u64,
     pub inbox_unread_threads: u64,
