@@ -80,9 +80,9 @@ async fn try_request(
     Ok((json, permit))
 }
 
-/// Returns the bounds for a request of this caller. For an administrator the bound on all requests
-/// is twice as high, and half of it may be the administrator's own, so that others cannot keep an
-/// administrator out.
+/// Returns the bounds for a request of this caller. For an administrator, the bound on all requests
+/// is twice as high, and the bound on one caller is what all requests of others may have. So others
+/// cannot keep an administrator out.
 pub(super) fn bounds(context: &RequestContext) -> Bounds {
     let (all, each) =
         (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);

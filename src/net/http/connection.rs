@@ -147,8 +147,8 @@ where
     }
 }
 
-/// Answers 503 if this is possible without waiting for the client, which it is not with TLS. Then
-/// closes the connection.
+/// Answers 503 if the answer can be written at once, and closes the connection. With TLS there is
+/// no answer, because it would need a handshake.
 async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
         retry-after: 1\r\nconnection: close\r\n\

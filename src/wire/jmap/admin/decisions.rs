@@ -37,9 +37,10 @@ pub struct DecisionListArguments {
 pub struct DecisionListAnswer {
     /// The newest first.
     pub list: Vec<DecisionFacts>,
-    /// When the current vacation began or will begin, or else the last one; `None` if not known.
+    /// When the account's vacation began or will begin. If it has ended, this is still when it
+    /// began. `None` if not known.
     pub began: Option<String>,
-    /// When the same vacation ended or will end; `None` if not known.
+    /// When that vacation ended or will end; `None` if not known.
     pub ended: Option<String>,
 }
 
