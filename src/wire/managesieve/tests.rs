@@ -356,6 +356,7 @@ fn noop_echoes_its_tag_and_unauthenticate_ends_the_login() {
     );
 }
 
+/// In base64 are `Username:`, `Password:`, `ann`, `secret`, and `\0ann\0wrong` for PLAIN.
 #[test]
 fn login_in_several_lines() {
     let mut session = Session::new(settings(), SEED);
@@ -404,8 +405,7 @@ fn refused_scram_login_tells_when_a_password_must_be_set_again() {
     let line = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{first}\"\r\n");
     let (_, step) = session.step(line.as_bytes());
     assert_eq!(step, Step::Ask(Question::Keys { name: "ann".into() }));
-    let (salt, iterations) = (b"salt".to_vec(), 4096);
-    session.found_keys(AccountKeys { salt, iterations, keys: Vec::new() });
+    session.found_keys(AccountKeys { salt: b"salt".to_vec(), iterations: 4096, keys: Vec::new() });
     let challenge = String::from_utf8(std::mem::take(session.output())).unwrap();
     let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
     let last = STANDARD.encode(client.last(&challenge));

@@ -31,7 +31,7 @@ enum ExchangeState {
     ScramProof(Box<Challenged>),
     /// The caller checks the credentials. Success has this last message of the server.
     Checking(Option<Vec<u8>>),
-    /// The client was told why its token is refused. Its response, whatever it is, gets the failure.
+    /// The client was told why its token is refused. Any response of it now gets the failure.
     TokenRefused,
     Over,
 }
