@@ -69,7 +69,7 @@ pub struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Adds `by` bytes, if the limit allows. Returns whether it did.
+    /// Adds `by` bytes, if the limit allows. Returns whether it did; if not, nothing has changed.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;
@@ -83,6 +83,7 @@ impl MemoryPermit {
         added
     }
 
+    /// Gives all bytes back.
     pub fn clear(&mut self) {
         self.limits.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! Collects the bytes of a body: in memory up to a size, beyond it in a file.
+//! Collects the bytes of an upload or an import: in memory up to a size, beyond it in a file.
 //!
 //! The file has no name, so it disappears with its last handle even if the process crashes.
 
@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub struct BodyBuffer {
+    /// All bytes, unless there is a file.
     memory: Vec<u8>,
+    /// All bytes, once they were too many for memory.
     file: Option<File>,
+    /// How many bytes there are.
     size: usize,
     max_in_memory: usize,
     dir: PathBuf,
@@ -22,6 +25,7 @@ impl BodyBuffer {
         Self { memory: Vec::new(), file: None, size: 0, max_in_memory, dir: dir.to_owned() }
     }
 
+    /// Returns how many bytes there are.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
@@ -50,7 +54,7 @@ impl BodyBuffer {
     /// Returns all bytes and leaves the buffer empty.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read. The buffer is empty then, too.
     pub fn finish(&mut self) -> io::Result<Vec<u8>> {
         let size = std::mem::take(&mut self.size);
         match self.file.take() {

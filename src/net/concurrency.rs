@@ -1,13 +1,16 @@
 //! Bounds the concurrent operations of each caller: requests and uploads (RFC 8620 §2:
-//! maxConcurrentRequests, maxConcurrentUpload), downloads, streams and connections.
+//! maxConcurrentRequests, maxConcurrentUpload), downloads, streams, connections, and commands of
+//! ManageSieve. A caller is an account, a user or an address, as the key says.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+/// Clones share the counts.
 #[derive(Debug, Clone)]
 pub(super) struct ConcurrencyLimit {
+    /// The most operations of one key at a time.
     max: usize,
     /// A key without operations has no entry.
     counts: Arc<Mutex<HashMap<String, usize>>>,
@@ -30,7 +33,7 @@ impl ConcurrencyLimit {
         self.enter_within(key, self.max)
     }
 
-    /// Does the same as `enter`, with `max` as the limit.
+    /// Does the same as `enter`, with `max` in place of the limit that `new` was given.
     pub(super) fn enter_within(&self, key: String, max: usize) -> Option<ConcurrencyPermit> {
         let mut counts = self.counts.lock();
         let count = counts.get(&key).copied().unwrap_or_default();

@@ -154,9 +154,11 @@ impl ByteSemaphore {
 /// while a request waits for the disk, and until the next one has begun.
 const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
-/// With the copies that storing makes.
+/// The size of `storing_memory`, with the copies that storing makes.
 const MAX_STORING_KIB: u32 = 256 * 1024;
+/// The size of `outgoing_memory`.
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;
+/// The longest wait for memory.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Backend {
@@ -214,6 +216,7 @@ impl Backend {
         }
     }
 
+    /// Returns what the methods of a request need.
     fn context(&self, settings: &ControlSettings, request: &RequestContext) -> Context {
         Context {
             store: self.store.clone(),
@@ -241,6 +244,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
+/// Returns the paths that the control socket and the public listeners have in common.
 fn routes() -> Router<Arc<Backend>> {
     Router::new()
         .route(path::WELL_KNOWN, get(session::get))

@@ -43,8 +43,8 @@ pub enum Access {
     Group {
         /// By name or number. Binding fails if the socket cannot be given to this group.
         name: Option<String>,
-        /// The group if `name` is `None`. If the socket cannot be given to it, the socket keeps the
-        /// service's own group.
+        /// The group if `name` is `None`. If there is no such group, or the socket cannot be given
+        /// to it, the socket keeps the service's own group.
         default_group: Option<&'static str>,
     },
 }
@@ -117,6 +117,7 @@ impl Drop for OwnPath {
     }
 }
 
+/// A connection of any kind.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
@@ -158,6 +159,8 @@ impl BoundListener {
         Ok(Self::Unix(listener, Some(own)))
     }
 
+    /// Returns the port at which a TCP listener listens, which the system chooses for port 0;
+    /// `None` for a Unix socket.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {
@@ -221,6 +224,7 @@ fn is_caused_by_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
+/// The client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// With the user of the process if the kernel tells.
@@ -311,7 +315,8 @@ mod tests {
         let own = rustix::process::getegid().as_raw();
         let named = |name: &str| Access::Group { name: Some(name.to_owned()), default_group: None };
         let by_default = |default_group| Access::Group { name: None, default_group };
-        // Root may give a file to any group, another user to its own groups.
+        // Root may give a file to any group, such as group 1. Another user may do so to its own
+        // groups only.
         let other = if rustix::process::geteuid().is_root() { 1 } else { own };
         for (access, group) in [
             (named(&other.to_string()), other),

@@ -1,8 +1,8 @@
 //! The LMTP server: moves bytes between a socket and the session of `wire::lmtp`, and does what the
 //! steps of the session say.
 //!
-//! - The bodies of messages are bounded, over all connections together.
-//! - Every wait for input is bounded, and so is the whole session.
+//! - The bytes of messages that are being received are bounded, over all connections together.
+//! - Every wait for input or for the client to read is bounded, and so is the whole session.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,6 +30,7 @@ pub struct LmtpSettings {
     pub hostname: String,
     /// The largest message, in bytes.
     pub max_message: u64,
+    /// The most recipients of one transaction.
     pub max_recipients: usize,
     /// TCP clients that may use XFORWARD and XCLIENT.
     pub trusted: Vec<IpAddr>,
@@ -42,6 +43,7 @@ pub struct LmtpSettings {
     /// Bodies of more bytes are written to the store while they come in.
     pub body_in_memory: usize,
     pub proof: proof::Settings,
+    /// With the certificate for STARTTLS; `None` if STARTTLS is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
@@ -62,6 +64,7 @@ impl Default for LmtpSettings {
     }
 }
 
+/// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
@@ -109,7 +112,7 @@ enum SessionEnd {
 }
 
 impl<D: DeliveryService> Driver<D> {
-    /// Refuses the connection with 421 if there is no permit.
+    /// Serves the connection, or refuses it with 421 if there is no permit.
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
         let Some(_permit) = permit else {
             metrics::count_refused_connection();
@@ -241,8 +244,8 @@ impl<D: DeliveryService> Driver<D> {
         }
     }
 
-    /// Returns `false` if the session is over: the client closed the connection or was silent for
-    /// too long, or the service stops outside a message.
+    /// Reads input. Returns `false` if the session is over: the client closed the connection or was
+    /// silent for too long, or the service stops outside a message.
     async fn read_more(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -284,6 +287,7 @@ async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io
     Ok(())
 }
 
+/// The input of a session.
 struct Buffer {
     bytes: Vec<u8>,
     /// How many bytes the session has consumed.
@@ -380,7 +384,8 @@ impl IncomingBody {
         }
     }
 
-    /// Appends bytes. `announced` is the size of the message, if the client announced it.
+    /// Appends bytes. `announced` is the size of the message, if the client announced it. An error,
+    /// here and below, is the reply that refuses the message.
     async fn add<D: DeliveryService>(
         &mut self,
         bytes: &[u8],

@@ -1,14 +1,16 @@
 //! The ManageSieve server (RFC 5804): moves bytes between a socket and the session of
 //! `wire::managesieve`, logs clients in, and does what the session asks for.
 //!
-//! - Clients of a network log in over TLS only. Without a certificate only clients on this machine
-//!   are served.
+//! - Clients log in over TLS. Without TLS only two kinds of clients may log in: those on Unix
+//!   sockets, and those on this machine if there is no certificate. Other clients of a server
+//!   without a certificate are closed with BYE.
 //! - Failed logins are counted with those over HTTP, by source and by account.
-//! - A client must log in within a time, whatever it sends meanwhile. After that it may be silent
-//!   for half an hour (RFC 5804 §1.2).
+//! - A client must log in within two minutes, whatever it sends meanwhile. A client that is logged
+//!   in may be silent for half an hour (RFC 5804 §1.2).
 //! - One IPv4 address or IPv6 /64 network may have only a part of all connections.
-//! - One account may have only some commands in work at a time, over all connections.
-//! - A login ends when its password or token is removed or has expired.
+//! - One account may have only some commands about scripts in work at a time, over all connections.
+//! - Before each command about scripts, the password or token of the login must still be valid.
+//!   Otherwise the session closes.
 
 mod login;
 mod scripts;
@@ -36,10 +38,13 @@ use login::LoginDriver;
 
 #[derive(Debug, Clone)]
 pub struct ManageSieveSettings {
-    /// The longest wait for input of a client that is logged in; at least half an hour.
+    /// The longest wait for input of a client that is logged in; at least half an hour, but in
+    /// tests.
     pub idle: Duration,
-    /// How long a client may take to log in, with STARTTLS.
+    /// How long a client may take to log in, STARTTLS included; counted from the beginning of the
+    /// connection, or from UNAUTHENTICATE.
     pub login: Duration,
+    /// With the certificate for STARTTLS; `None` if there is no certificate.
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
@@ -58,7 +63,7 @@ impl Default for ManageSieveSettings {
 pub struct Shared {
     /// Each connection keeps the settings with which it began.
     pub settings: LiveValue<ManageSieveSettings>,
-    /// What scripts may do stands in these.
+    /// What scripts may do stands in these. They are read again for each command about scripts.
     pub deliver: LiveValue<deliver::Settings>,
     pub store: Store,
     pub directory: Directory,
@@ -70,15 +75,16 @@ pub struct Shared {
 /// Bounds what each source and each account may have at a time, for all listeners together.
 #[derive(Debug, Clone)]
 pub struct ManageSieveBounds {
-    /// The connections of each source.
+    /// The connections of each source, which `Shared::connection_permit` bounds.
     sources: ConcurrencyLimit,
-    /// The commands of each account that are in work.
+    /// The commands about scripts that are in work, of each account.
     commands: ConcurrencyLimit,
 }
 
 impl Default for ManageSieveBounds {
     fn default() -> Self {
         Self {
+            // The bound depends on the ceiling, and is given with each connection.
             sources: ConcurrencyLimit::new(usize::MAX),
             commands: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
         }
@@ -88,8 +94,8 @@ impl Default for ManageSieveBounds {
 type Permit = (ConnectionPermit, Option<ConcurrencyPermit>);
 
 impl Shared {
-    /// Returns `None` if there are too many connections, in all or from the same source. A Unix
-    /// socket has no limit of its own, because a proxy may have the connections of many users.
+    /// Returns `None` if there are too many connections, in all or from the same source. Those of a
+    /// Unix socket are only counted in all, because a proxy may have the connections of many users.
     fn connection_permit(&self, peer: Peer) -> Option<Permit> {
         let max = (self.ceiling.max_connections() / limits::MANAGESIEVE_ADDRESS_DIVISOR)
             .max(limits::MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS);
@@ -103,6 +109,7 @@ impl Shared {
     }
 }
 
+/// Returns the source under which failed logins and connections of a client are counted.
 fn source(peer: Peer) -> LoginSource {
     match peer {
         Peer::Unix(_) => LoginSource::LOCAL,
@@ -110,10 +117,12 @@ fn source(peer: Peer) -> LoginSource {
     }
 }
 
+/// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a client may take to read the output once its connection is to end.
+/// The same once the service stops, or if there are too many connections.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 const STOPPING: &str = "the service is shutting down";
+/// The least room for input before a read, and the most memory that empty output keeps.
 const READ_BYTES: usize = 16 << 10;
 
 /// Serves ManageSieve on a listener until the service stops.
@@ -130,6 +139,7 @@ pub async fn serve(listener: BoundListener, shared: Arc<Shared>, mut stop: StopS
     }
 }
 
+/// Serves one connection.
 struct Driver {
     settings: Arc<ManageSieveSettings>,
     shared: Arc<Shared>,
@@ -143,6 +153,7 @@ enum SessionEnd {
 }
 
 impl Driver {
+    /// Serves the connection, or closes it with BYE if it has no permit.
     async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<Permit>) {
         let Some(_permit) = permit else {
             let text = b"BYE (TRYLATER) \"too many connections: try again later\"\r\n";
@@ -154,6 +165,7 @@ impl Driver {
         }
     }
 
+    /// Runs the session, and after STARTTLS a second one over TLS.
     async fn run_connection(&mut self, mut stream: Box<dyn ByteStream>) -> io::Result<()> {
         let login_deadline = Instant::now() + self.settings.login;
         let is_local = match self.peer {
@@ -182,6 +194,7 @@ impl Driver {
         self.run_session(&mut stream, session, login_deadline).await.map(drop)
     }
 
+    /// Returns the present settings of scripts.
     fn filter(&self) -> Arc<filter::Settings> {
         Arc::clone(&self.shared.deliver.get().filter)
     }
@@ -197,6 +210,8 @@ impl Driver {
         }
     }
 
+    /// Runs a session to its end. If the client is not logged in at `login_deadline`, the session
+    /// closes; UNAUTHENTICATE sets another deadline.
     async fn run_session(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -212,6 +227,7 @@ impl Driver {
             let was_logged_in = session.is_logged_in();
             let (consumed, step) = session.step(&input);
             input.drain(..consumed);
+            // The client sent UNAUTHENTICATE.
             if was_logged_in && !session.is_logged_in() {
                 login_deadline = Instant::now() + self.settings.login;
             }
@@ -231,6 +247,7 @@ impl Driver {
                         return Ok(SessionEnd::Closed);
                     }
                 }
+                // The next call consumes nothing, so it comes to the branch above.
                 Step::NeedInput => {}
                 Step::Ask(question) => login.answer(question, &mut session).await,
                 Step::Do(request) => match login.account() {
@@ -251,6 +268,7 @@ impl Driver {
         }
     }
 
+    /// Carries out a request on a thread that may block, unless the account has too many in work.
     async fn answer(&self, account: AccountId, request: Request) -> Answer {
         let later = |text: &str| Answer::Refused(Some(Code::TryLater), text.into());
         let Some(permit) = self.shared.bounds.commands.enter(account.to_string()) else {
@@ -266,8 +284,8 @@ impl Driver {
         answer.unwrap_or_else(|_| later("a fault of the service"))
     }
 
-    /// Returns `false` if the session is over: the client closed the connection or was silent for
-    /// too long, or the service stops.
+    /// Reads input. Returns `false` if the session is over: the client closed the connection,
+    /// `deadline` has passed, or the service stops. In the last two cases the client is sent BYE.
     async fn read_more(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -288,10 +306,11 @@ impl Driver {
         Ok(false)
     }
 
-    /// Sends the output.
+    /// Sends the output, and clears it.
     ///
     /// # Errors
-    /// `TimedOut` if the client does not read it in time.
+    /// `TimedOut` if the client does not read it within `WRITE_TIMEOUT`, or within
+    /// `CLOSING_TIMEOUT` after the stop; otherwise the error of the stream.
     async fn flush(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
@@ -326,7 +345,8 @@ fn seed() -> io::Result<[u8; 32]> {
     Ok(seed)
 }
 
-/// Returns the channel binding `tls-exporter` (RFC 9266 §3), which is safe with TLS 1.3.
+/// Returns the channel binding `tls-exporter` (RFC 9266 §3); `None` with TLS before 1.3, where it
+/// is not always safe.
 fn channel_binding(tls: &rustls::ServerConnection) -> Option<ChannelBinding> {
     if tls.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_3) {
         return None;

@@ -1,4 +1,5 @@
-//! Checks passwords on threads that may block, a few at a time over all listeners.
+//! Checks passwords on threads that may block. Over all listeners, at most half as many are checked
+//! at a time as the machine has cores, rounded up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 use crate::account::{Login, Logins};
 use crate::store::Error;
 
-/// The longest wait until a password is hashed.
+/// The longest wait until the hashing of a password begins.
 const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Clones share the bound.
@@ -24,7 +25,9 @@ pub struct PasswordChecks {
 /// Why a password was not checked.
 #[derive(Debug)]
 pub enum NotChecked {
+    /// Too many other passwords were hashed for the whole wait.
     Busy,
+    /// The check panicked.
     Panicked,
     Store(Error),
 }
@@ -41,10 +44,11 @@ impl PasswordChecks {
         &self.logins
     }
 
-    /// Returns `None` if the password is wrong or nobody has the name.
+    /// Checks a password with `Logins::verify`, which hashes it. Does not count failures. Returns
+    /// `None` if the password is wrong or nobody has the name.
     ///
     /// # Errors
-    /// The password was not checked: too many logins at once, or a fault of the service.
+    /// The password was not checked.
     pub async fn check(&self, name: String, password: String) -> Result<Option<Login>, NotChecked> {
         let permit = timeout(HASHING_TIMEOUT, Arc::clone(&self.hashing).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else { return Err(NotChecked::Busy) };
@@ -58,7 +62,7 @@ impl PasswordChecks {
         verified.map_err(NotChecked::Store)
     }
 
-    /// Lets no password be checked any more.
+    /// Lets no password be checked any more: `check` returns `Busy`.
     #[cfg(test)]
     pub fn close(&self) {
         self.hashing.close();

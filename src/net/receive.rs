@@ -14,8 +14,8 @@ use crate::store::StreamedValue;
 use crate::wire::smtp::Reply;
 
 /// Delivers a message to the recipients of `envelope`, who were all admitted in `transaction`.
-/// Returns one reply for each recipient, in order. `streamed` has `bytes` if they are on the disk
-/// already, perhaps without what comes before the header.
+/// Returns one reply for each recipient, in order. If `bytes` are on the disk already, `streamed`
+/// is their value there, which may lack what comes before the header; otherwise it is `None`.
 pub(super) async fn deliver<D: DeliveryService>(
     service: &Arc<D>,
     mut transaction: D::Session,
@@ -34,6 +34,7 @@ pub(super) async fn deliver<D: DeliveryService>(
     replies
 }
 
+/// Returns the temporary refusal for a recipient for whom the delivery returned no reply.
 pub(super) fn no_answer() -> Reply {
     Reply::new(451, [4, 3, 0], "the delivery gave no result: try again later")
 }

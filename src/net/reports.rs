@@ -1,8 +1,9 @@
 //! Files absence reports: messages that list what came while the owner was away, once a vacation
 //! response that asks for such a report has ended.
 //!
-//! A pass is made when a response changes, when the next response ends, and regularly, so that a
-//! report that could not be filed is tried again.
+//! A pass over all accounts files the reports that are due. It is made at the start, when a
+//! response changes, when the next response ends, and after `MAX_PASS_INTERVAL` at the latest, so
+//! that a report that could not be filed is tried again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,10 @@ use crate::model::DataType;
 use crate::store::Store;
 
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(600);
+/// The shortest wait before a pass that no change of a response causes.
 const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Files reports until the service stops.
 pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
     let changed = Arc::new(Notify::new());
     let on_change = Arc::clone(&changed);

@@ -17,6 +17,7 @@ pub struct Switch {
     sender: watch::Sender<bool>,
 }
 
+/// Makes a switch and its first signal. Clones of the signal are signals of the same switch.
 #[must_use]
 pub fn switch() -> (Switch, StopSignal) {
     let (sender, receiver) = watch::channel(false);
@@ -24,11 +25,12 @@ pub fn switch() -> (Switch, StopSignal) {
 }
 
 impl Switch {
+    /// Tells all signals that the service stops. Does not wait for them.
     pub fn stop(&self) {
         self.sender.send_replace(true);
     }
 
-    /// Returns whether all signals were dropped by `until`.
+    /// Waits until all signals are dropped, but not after `until`. Returns whether they are.
     pub async fn wait_until_drained(&self, until: Instant) -> bool {
         tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
@@ -40,6 +42,7 @@ impl StopSignal {
         *self.0.borrow()
     }
 
+    /// Returns once the service stops.
     pub async fn wait(&mut self) {
         // An error means that the switch was dropped, which stops the service, too.
         drop(self.0.wait_for(|is_stopping| *is_stopping).await);

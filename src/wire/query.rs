@@ -9,6 +9,7 @@ use crate::model::limits;
 #[error("not a well-formed query")]
 pub struct BadQuery;
 
+/// Writes a query string without the `?`. Names must be different for `read` to accept it.
 #[must_use]
 pub fn write(pairs: &[(&str, &str)]) -> String {
     let mut out = String::new();

@@ -19,6 +19,7 @@ use crate::model::limits;
 use crate::net::concurrency::ConcurrencyPermit;
 use crate::wire::jmap::{Request, RequestError, Response as MethodResponses, parse};
 
+/// Answers a JMAP request.
 pub(super) async fn request(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,
@@ -79,9 +80,9 @@ async fn try_request(
     Ok((json, permit))
 }
 
-/// Returns the bounds for a request of this caller. For an administrator the bound on all requests
-/// is twice as high, and half of it may be the administrator's own, so that others cannot keep an
-/// administrator out.
+/// Returns the bounds for a request of this caller. For an administrator, the bound on all requests
+/// is twice as high, and the bound on one caller is what all requests of others may have. So others
+/// cannot keep an administrator out.
 pub(super) fn bounds(context: &RequestContext) -> Bounds {
     let (all, each) =
         (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
@@ -110,7 +111,7 @@ pub(super) async fn run<H: Send + 'static>(
     Ok((json?, held))
 }
 
-/// RFC 8620 §3.1.
+/// Whether the content type is that of a request (RFC 8620 §3.1).
 fn is_json(headers: &HeaderMap) -> bool {
     let value =
         headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -3,7 +3,7 @@
 //!
 //! - Every request is authenticated by itself.
 //! - A password that was recently verified is found in a cache. Any other is hashed, a few at a
-//!   time, unless the source or the account has had too many failures.
+//!   time. If the source or the account has had too many failures, it is refused with 429 instead.
 //! - The log names the network address of a failed login but not the user name, because people type
 //!   passwords into the wrong field.
 
@@ -86,6 +86,8 @@ pub(super) async fn authenticate(
     }
 }
 
+/// Checks the credentials, and counts a failure. `credentials` is `None` if the request has none
+/// that can be read.
 async fn log_in(
     backend: &Arc<Backend>,
     source: &RequestSource,
@@ -204,6 +206,7 @@ mod tests {
         }
     }
 
+    /// A source may fail 20 times without a wait (`account::login::failures`).
     #[test]
     fn invalid_tokens_of_others_cost_a_source_nothing() {
         let backend = backend();
@@ -222,6 +225,7 @@ mod tests {
     #[test]
     fn login_that_was_not_checked_is_not_counted_as_a_failure() {
         let backend = backend();
+        // No password is checked any more.
         backend.passwords.close();
         let (name, password) = ("ann@example.org".to_owned(), "s3cret".to_owned());
         let status = || {

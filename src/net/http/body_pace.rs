@@ -24,30 +24,36 @@ impl BodyPace {
     }
 }
 
+/// A body that is read with `next`, and ends with an error if it is slow.
 #[derive(Debug)]
 pub(super) struct PacedBody {
     body: Body,
     pace: BodyPace,
+    /// When the current window ends.
     window_end: Instant,
-    /// Bytes in this window.
+    /// Bytes in the current window.
     received: usize,
+    /// When the whole body must have arrived.
     deadline: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyError {
+    /// The client sent less than `BodyPace` asks for.
     Slow,
     /// The client disconnected or sent a malformed body.
     Broken,
 }
 
 impl PacedBody {
+    /// The first window and the total time begin now.
     pub(super) fn new(body: Body, pace: BodyPace) -> Self {
         let now = Instant::now();
         Self { body, pace, window_end: now + pace.window, received: 0, deadline: now + pace.total }
     }
 
-    /// Returns the next bytes of the body, or `None` at its end.
+    /// Returns the next bytes of the body, or `None` at its end. The pace is checked only while
+    /// this waits for bytes, so bytes that have arrived are never too late.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match timeout_at(self.window_end.min(self.deadline), self.body.frame()).await {
@@ -92,6 +98,7 @@ mod tests {
         Body::from_stream(futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx)))
     }
 
+    /// Reads a body that must bring 10 bytes in each 200 ms, and end within `total` milliseconds.
     async fn read(chunks: Vec<(u64, usize)>, total: u64) -> Result<usize, BodyError> {
         let pace = BodyPace {
             window: Duration::from_millis(200),

@@ -63,11 +63,13 @@ impl ChangeFollower {
         Ok(self.state.catch_up(&self.backend.store, types)?)
     }
 
-    /// Returns a text with which the client can reconnect.
+    /// Returns the states that the client knows as a text, for `begin` when it reconnects.
     pub(super) fn text(&self) -> String {
         self.state.text()
     }
 
+    /// Waits until one of the accounts has changed since the last wait, or since it was first
+    /// followed.
     pub(super) async fn wait_for_change(&self) {
         self.waiter.wait_for_change().await;
     }

@@ -24,11 +24,14 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use crate::wire::http::prefers;
 
+/// Shorter responses are not compressed.
 const MIN_COMPRESSED_BYTES: u64 = 1024;
+/// The most bytes of a compressed chunk.
 const OUTPUT_CHUNK: usize = 32 * 1024;
 /// The window of this level is far below the 8 MB that a client must support (RFC 9659 §3).
 const ZSTD_LEVEL: i32 = 3;
 
+/// Selects the responses that are compressed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LongJson;
 
@@ -41,7 +44,7 @@ impl Predicate for LongJson {
     }
 }
 
-/// Compresses with br and gzip.
+/// Compresses with br and gzip what `zstd` left.
 pub(super) fn layer() -> CompressionLayer<LongJson> {
     CompressionLayer::new().compress_when(LongJson)
 }

@@ -1,9 +1,10 @@
 //! Serves the connections of one HTTP listener within limits.
 //!
 //! - Connections are bounded, in all and for each user or address.
-//! - A connection without an active request is shut down after `Timeouts::idle`, also if the client
-//!   only answers HTTP/2 pings. It is dropped if the client leaves it open for as long again. An
-//!   event stream and a WebSocket are active requests.
+//! - A connection without an active request is shut down after `Timeouts::idle`, which is checked
+//!   four times in that time. Answers to HTTP/2 pings do not count. The connection is dropped if
+//!   the client leaves it open for as long again. An event stream and a WebSocket are active
+//!   requests.
 //! - A connection is closed, with all its requests, if the client does not read a response, reads
 //!   it too slowly (`response_pace`), or does not answer pings.
 
@@ -50,7 +51,8 @@ const MAX_HTTP2_STREAMS: u32 = 64;
 pub(super) struct Timeouts {
     /// How long a connection may be without an active request.
     pub(super) idle: Duration,
-    /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response.
+    /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response. The
+    /// connection must also take some of the bytes that wait to be written to it in this time.
     pub(super) unread: Duration,
 }
 
@@ -67,9 +69,12 @@ pub(super) struct HttpPermit {
     _of_client: Option<ConcurrencyPermit>,
 }
 
+/// Bounds the connections of a listener. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLimits {
+    /// Other listeners may share this one.
     all: Ceiling,
+    /// Counts by client. Its bound is given with each connection.
     each: ConcurrencyLimit,
 }
 
@@ -79,7 +84,7 @@ impl HttpLimits {
     }
 
     /// Takes a permit that counts among all connections and among those of `client`. `client` may
-    /// have at most `max` connections.
+    /// have at most `max` connections. This and the next two functions return `None` at a limit.
     pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         let of_client = self.each.enter_within(client, max)?;
         let of_all = self.all.connection_permit()?;
@@ -102,12 +107,13 @@ impl HttpLimits {
     }
 }
 
+/// What a listener does with a connection. Both functions are called with its client.
 #[derive(Debug, Clone)]
 pub(super) struct HttpListener<F, G> {
     pub(super) router: Router,
-    /// `None` refuses the connection.
+    /// Returns the permit of a connection, or `None` to refuse it.
     pub(super) permit: F,
-    /// `None` for plain HTTP.
+    /// Returns the TLS of a connection, or `None` for plain HTTP.
     pub(super) tls: G,
     pub(super) timeouts: Timeouts,
 }
@@ -117,6 +123,7 @@ where
     F: Fn(Peer) -> Option<HttpPermit>,
     G: Fn(Peer) -> Option<Arc<rustls::ServerConfig>>,
 {
+    /// Serves the connections of a listener until the service stops.
     pub(super) async fn serve(self, bound: BoundListener, mut stop: StopSignal) {
         while let Some((stream, peer)) = bound.next(&mut stop).await {
             let tls = (self.tls)(peer);
@@ -140,7 +147,8 @@ where
     }
 }
 
-/// Answers 503 if this is possible without waiting for the client.
+/// Answers 503 if the answer can be written at once, and closes the connection. With TLS there is
+/// no answer, because it would need a handshake.
 async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
         retry-after: 1\r\nconnection: close\r\n\
@@ -155,6 +163,7 @@ async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
     }
 }
 
+/// Serves one connection.
 struct ConnectionService {
     router: Router,
     connection: ConnectionInfo,
@@ -162,6 +171,7 @@ struct ConnectionService {
 }
 
 impl ConnectionService {
+    /// Begins TLS if it is given, and serves HTTP.
     async fn serve_stream(
         self,
         stream: Box<dyn ByteStream>,
@@ -183,6 +193,8 @@ impl ConnectionService {
         }
     }
 
+    /// Serves HTTP/1.1 or HTTP/2 until the connection is closed. Regularly looks whether it is idle
+    /// or read too slowly.
     async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
         let Self { router, connection, timeouts } = self;
         let mut builder = Builder::new(TokioExecutor::new());
@@ -265,11 +277,14 @@ impl ConnectionService {
     }
 }
 
+/// The requests of one connection.
 #[derive(Debug, Default)]
 struct Activity {
+    /// All requests so far.
     total_requests: AtomicU64,
-    /// Requests whose responses have not been sent completely.
+    /// The requests of which something is still to be sent or received (`RequestGuard`).
     active_requests: AtomicUsize,
+    /// The paces of the responses that are being sent, and of some that were sent.
     responses: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
 }
 
@@ -288,7 +303,8 @@ impl Activity {
     }
 }
 
-/// Counts as an active request until dropped.
+/// Counts as an active request until dropped. It is kept by the response until that is sent, by the
+/// rest of the request's body until that is discarded, and by a WebSocket.
 #[derive(Debug)]
 pub(super) struct RequestGuard(Arc<Activity>);
 

@@ -56,6 +56,9 @@ pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal
         .await;
 }
 
+/// Returns the function that admits connections to the control socket. Root and the service's own
+/// user share permits that do not count among all others. Clients whose user is unknown share the
+/// permits of one user.
 pub(super) fn control_permits(http_limits: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
         Peer::Unix(Some(user)) if user.is_own() => {
@@ -70,6 +73,8 @@ pub(super) fn control_permits(http_limits: HttpLimits) -> impl Fn(Peer) -> Optio
     }
 }
 
+/// Passes a request on with the caller that the kernel names. The base of URLs is that of
+/// `[http] url`, or `http://localhost`.
 async fn identify_peer(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -104,6 +109,7 @@ pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal)
     .await;
 }
 
+/// Answers 200 if the store takes writes, and 503 with the reason if it does not.
 async fn health(State(backend): State<Arc<Backend>>) -> Response {
     match backend.store.health() {
         Ok(()) => "in order\n".into_response(),
@@ -187,6 +193,7 @@ fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     })
 }
 
+/// Returns the name of a Unix user in `/etc/passwd`, or `None` if the user is not there.
 fn user_name(uid: u32) -> Option<String> {
     let text = std::fs::read_to_string("/etc/passwd").ok()?;
     text.lines().find_map(|line| {

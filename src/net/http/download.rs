@@ -1,6 +1,7 @@
 //! Answers downloads of blobs (RFC 8620 §6.2), whole or a range (RFC 9110 §14).
 //!
-//! - A blob is read in chunks as the client takes them.
+//! - A blob is read in chunks as the client takes them. To find a part of a message, the message
+//!   may have to be read whole and parsed first.
 //! - A blob never changes, so clients may cache it forever.
 //! - A browser must neither guess the media type of a blob nor run its contents.
 
@@ -161,12 +162,14 @@ async fn try_download(
     Ok(response)
 }
 
+/// Returns a body of the bytes in `range`, which holds `permit` while it is sent.
 fn stream(store: Store, blob: Blob, range: Range<u64>, permit: ConcurrencyPermit) -> Body {
     let (sender, body) = streamed_body(permit);
     tokio::spawn(send_blob(store, blob.reader(range), sender));
     body
 }
 
+/// Sends the chunks of a blob. If one cannot be read, the response is aborted.
 async fn send_blob(store: Store, mut reader: BlobReader, sender: BodySender) {
     loop {
         let store = store.clone();

@@ -1,8 +1,10 @@
 //! Answers requests for events (RFC 8620 §7.3) with a `text/event-stream` of `StateChange`s.
 //!
 //! - A client that reconnects with `Last-Event-ID` gets the changes since then.
-//! - A stream ends after `MAX_STREAM_LIFETIME`, when the service stops, when the client's password
-//!   or token is removed or has expired, and when the changes cannot be read.
+//! - A stream ends after `MAX_STREAM_LIFETIME`, when the service stops, when the changes cannot be
+//!   read, when the client disconnects or does not read, and after one change if the client asks
+//!   for that. It also ends when the client's password or token is removed or has expired, which is
+//!   checked every `ACCESS_CHECK_INTERVAL` and before each ping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +24,13 @@ use crate::net::stop::StopSignal;
 use crate::wire::query;
 
 const MAX_STREAM_LIFETIME: Duration = Duration::from_secs(3600);
-/// Changes in between are sent together.
+/// The shortest time between two events of changes. Changes in between are sent together.
 pub(super) const MIN_EVENT_INTERVAL: Duration = Duration::from_millis(50);
 const MIN_PING_SECONDS: u64 = 5;
 const MAX_PING_SECONDS: u64 = 3600;
+/// How often it is checked that the client's password or token is still valid.
 pub(super) const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// The most names in `types`.
 const MAX_TYPES: usize = 64;
 
 /// RFC 8620 §7.3.
@@ -36,7 +40,8 @@ struct EventOptions {
     types: Option<Vec<String>>,
     /// Whether the stream ends after the first change.
     close_after_state: bool,
-    /// `None` is no pings.
+    /// How long after the last event a ping is sent; `None` is no pings. Values of the client are
+    /// raised or lowered to the nearest that is allowed.
     ping: Option<Duration>,
 }
 
@@ -168,6 +173,7 @@ impl EventStream {
     }
 }
 
+/// Waits until a ping is due, and returns the interval of pings. Waits forever without one.
 async fn wait_for_ping(ping: Option<Duration>, last_sent: Instant) -> Duration {
     match ping {
         Some(ping) => {

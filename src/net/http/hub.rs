@@ -14,6 +14,7 @@ use crate::store::Store;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hub(Arc<Mutex<HashMap<AccountId, Vec<Arc<Notify>>>>>);
 
+/// One connection that waits for changes, until it is dropped.
 #[derive(Debug)]
 pub(super) struct HubWaiter {
     hub: Hub,
@@ -34,6 +35,7 @@ impl Hub {
         hub
     }
 
+    /// Returns a waiter that every change of these accounts wakes from now on.
     pub(super) fn watch(&self, accounts: Vec<AccountId>) -> HubWaiter {
         let notify = Arc::new(Notify::new());
         let mut waiters = self.0.lock();

@@ -22,7 +22,7 @@ pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 #[derive(Debug, Default)]
 struct InFlightTotals {
     all: u64,
-    /// An account without bytes has no entry.
+    /// By the key of the caller (`RequestContext::key`). An account without bytes has no entry.
     accounts: HashMap<String, u64>,
 }
 
@@ -43,6 +43,7 @@ pub(super) struct Reservation {
     bounds: Bounds,
     /// What is left of `Bounds::free`.
     free: u64,
+    /// The reserved bytes beyond `Bounds::free`.
     counted: u64,
 }
 
@@ -71,6 +72,7 @@ impl From<CapacityError> for Problem {
 }
 
 impl InFlight {
+    /// Returns a reservation of no bytes yet.
     pub(super) fn reservation(&self, account: String, bounds: Bounds) -> Reservation {
         Reservation { in_flight: self.clone(), account, bounds, free: bounds.free, counted: 0 }
     }
@@ -103,7 +105,8 @@ impl Reservation {
         Ok(())
     }
 
-    /// Returns the reserved bytes as a reservation of their own, and leaves this one empty.
+    /// Returns the reserved bytes as a reservation of their own, and leaves this one empty, with
+    /// all of `Bounds::free`.
     pub(super) fn take(&mut self) -> Self {
         let empty = self.in_flight.reservation(self.account.clone(), self.bounds);
         std::mem::replace(self, empty)
@@ -145,6 +148,7 @@ mod tests {
         let in_flight = InFlight::default();
         let bounds = Bounds { all: 100, per_account: 60, free: 10 };
         let reservation = |account: &str| in_flight.reservation(account.into(), bounds);
+        // The first 10 bytes of each reservation do not count.
         let (mut one, mut other) = (reservation("ann"), reservation("ann"));
         assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Account)));
         assert_eq!(

@@ -35,6 +35,7 @@ pub(super) struct ConnectionInfo {
 }
 
 impl HttpSettings {
+    /// Whether this client is a proxy that is trusted.
     pub(super) fn trusts(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix(_) => self.proxies.unix,
@@ -51,7 +52,8 @@ pub(super) struct RequestSource {
     pub(super) login_source: LoginSource,
     /// `None` if the client came over a Unix socket and no proxy names an address.
     pub(super) address: Option<IpAddr>,
-    /// The base of URLs in responses.
+    /// The base of URLs in responses: that of the settings, or made of the request's host. A proxy
+    /// that is trusted is taken to serve `https`.
     pub(super) base: String,
 }
 

@@ -14,6 +14,7 @@ use super::json_response;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 
+/// A refusal with its problem details.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -22,6 +23,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    /// Makes problem details without a type of their own.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let body = json!({
@@ -51,6 +53,7 @@ impl Problem {
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None }
     }
 
+    /// Returns the problem details.
     pub(super) fn body(&self) -> &Value {
         &self.body
     }

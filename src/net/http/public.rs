@@ -5,8 +5,9 @@
 //!   and has no TLS.
 //! - The certificate is read for each connection and the other settings for each request, so a
 //!   reload applies to those that begin afterwards.
-//! - One IPv4 address or IPv6 /64 network may have only a part of all connections. A trusted proxy
-//!   or a Unix socket has no limit of its own, because it has the connections of many users.
+//! - At each listener, one IPv4 address or IPv6 /64 network may have only a part of all
+//!   connections. A trusted proxy or a Unix socket has no limit of its own, because it has the
+//!   connections of many users.
 
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ pub struct AllowedOrigins {
     pub named: Vec<String>,
 }
 
-/// `ceiling` bounds the connections of all public listeners together.
+/// Serves a public listener until the service stops. `ceiling` bounds the connections of all public
+/// listeners together.
 pub async fn serve_public(
     bound: BoundListener,
     backend: Arc<Backend>,

@@ -48,11 +48,13 @@ impl ResponsePace {
         (self.waited, self.taken) = (Duration::ZERO, 0);
     }
 
+    /// Records that hyper got a chunk, so that the service waits for the client again.
     pub(super) fn chunk_sent(&mut self, bytes: usize, now: Instant) {
         (self.last_chunk, self.waiting_since) = (bytes, Some(now));
     }
 
-    /// Whether the client has read too little for `window`.
+    /// Whether the waits of this window exceed `window`. A client that reads enough begins a new
+    /// window before that.
     pub(super) fn is_slow(&self, now: Instant, window: Duration) -> bool {
         self.waiting_since.is_some_and(|since| self.waited + now.duration_since(since) >= window)
     }

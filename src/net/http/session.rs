@@ -16,6 +16,7 @@ use super::request_context::RequestContext;
 use super::{Backend, json_response};
 use crate::jmap;
 
+/// Returns the session as JSON, which may not be cached.
 pub(super) async fn get(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,

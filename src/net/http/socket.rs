@@ -1,6 +1,7 @@
 //! JMAP over WebSocket (RFC 8887): concurrent requests, answered in any order, and pushed changes.
 //!
-//! - The connection is closed when the client's password or token is removed or has expired.
+//! - The connection is closed when the client's password or token is removed or has expired. This
+//!   is checked with each message, and every `ACCESS_CHECK_INTERVAL`.
 //! - Nothing is read while as many requests are active as a caller may have.
 //! - The connection is closed if the client does not read, or sends a message too slowly.
 //! - A message that is too large, or for which there is no memory, is answered with `limit`; then
@@ -82,13 +83,15 @@ struct WebSocketSession {
     socket: Socket,
     /// The active requests. Each returns its permits, which are kept until the response is sent.
     requests: JoinSet<WrittenResponse>,
+    /// `None` while the client does not want pushes.
     push: Option<PushFeed>,
     _permit: ConcurrencyPermit,
 }
 
-/// A message to the client, and the permits of its request.
+/// A message to the client, and the permits of its request. A refused request has none.
 type WrittenResponse = (Vec<u8>, Option<(ConcurrencyPermit, Reservation)>);
 
+/// What is pushed to the client.
 struct PushFeed {
     /// `None` is all types.
     types: Option<Vec<String>>,
@@ -103,12 +106,14 @@ enum CloseReason {
 }
 
 impl WebSocketSession {
+    /// Serves the connection to its end, and sends the close frame if the client may read it.
     async fn run(mut self) {
         if let Err(CloseReason::Close(code, reason)) = self.serve().await {
             self.socket.close(code, reason, &self.backend.stop).await;
         }
     }
 
+    /// Serves the connection. Ends only with an error.
     async fn serve(&mut self) -> Result<(), CloseReason> {
         let mut stop = self.backend.stop.clone();
         let pace = BodyPace::within(limits::REQUEST_TIMEOUT);
@@ -173,6 +178,7 @@ impl WebSocketSession {
         Ok(reason)
     }
 
+    /// Begins a request, begins or ends pushes, or refuses a message that cannot be read.
     async fn handle_message(
         &mut self,
         text: &[u8],
@@ -205,6 +211,8 @@ impl WebSocketSession {
         }
     }
 
+    /// Sends the changes that the client wants and does not know, and then waits a little, so that
+    /// further changes are sent together.
     async fn send_changes(&mut self) -> Result<(), CloseReason> {
         let Some(push) = &mut self.push else { return Ok(()) };
         match push.follower.catch_up(push.types.as_deref()) {
@@ -240,6 +248,7 @@ impl WebSocketSession {
     }
 }
 
+/// Waits for a change; forever if there are no pushes.
 async fn wait_for_change(push: Option<&PushFeed>) {
     match push {
         Some(push) => push.follower.wait_for_change().await,
@@ -247,6 +256,7 @@ async fn wait_for_change(push: Option<&PushFeed>) {
     }
 }
 
+/// Runs a request, or refuses it if the caller has too many at a time.
 async fn answer_request(
     backend: &Arc<Backend>,
     context: &RequestContext,

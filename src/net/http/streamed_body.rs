@@ -14,13 +14,16 @@ use tokio::time::timeout;
 
 use crate::net::concurrency::ConcurrencyPermit;
 
+/// How long a client may take for the chunk that is buffered.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Sends the chunks of a body. The body is complete when this is dropped, unless `fail` was called.
 #[derive(Debug)]
 pub(super) struct BodySender(Sender<io::Result<Bytes>>);
 
 impl BodySender {
-    /// Returns `false` if the client disconnected, or has not taken the previous chunk in time.
+    /// Sends a chunk, once the client has taken the previous one. Returns `false` if the client
+    /// disconnected, or has not taken the previous chunk in time.
     pub(super) async fn send(&self, chunk: impl Into<Bytes>) -> bool {
         matches!(timeout(SEND_TIMEOUT, self.0.send(Ok(chunk.into()))).await, Ok(Ok(())))
     }
@@ -30,6 +33,7 @@ impl BodySender {
         drop(timeout(SEND_TIMEOUT, self.0.send(Err(io::Error::other(reason)))).await);
     }
 
+    /// Waits until the client has disconnected.
     pub(super) async fn wait_until_closed(&self) {
         self.0.closed().await;
     }
@@ -52,7 +56,7 @@ impl hyper::body::Body for StreamedBody {
     }
 }
 
-/// The body holds `permit` until it is dropped.
+/// Returns a body and what sends its chunks. The body holds `permit` until it is dropped.
 pub(super) fn streamed_body(permit: ConcurrencyPermit) -> (BodySender, Body) {
     let (sender, receiver) = channel(1);
     (BodySender(sender), Body::new(StreamedBody { chunks: receiver, _permit: permit }))

@@ -15,9 +15,11 @@
 //! - A message that is imported again adds no second email. If the second import names another
 //!   mailbox, the email is added to that mailbox, and has the keywords of both imports;
 //!   `keywordsCut` says whether keywords were left out because they were too many.
-//! - `activate` and `dryRun` are `true` or `false`, and false if they are missing. A script with
-//!   errors is stored and not activated (`valid`). `active` is the name of the active script
-//!   afterwards.
+//! - `activate` and `dryRun` are `true` or `false`, and false if they are missing. With `dryRun`
+//!   nothing is stored, and the response says what would be. A script with errors is stored and not
+//!   activated (`valid`). `active` is the name of the active script afterwards, or null.
+//! - The script is adapted to this site before it is stored: `changes` says how, `diagnostics` what
+//!   is wrong with the result, and `notes` what this site does otherwise.
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 mod script;
@@ -124,6 +126,7 @@ fn busy() -> Refusal {
     )
 }
 
+/// Answers `POST /append`.
 pub(super) async fn import_message(
     State(backend): State<Arc<Backend>>,
     Extension(request_context): Extension<RequestContext>,
@@ -191,6 +194,7 @@ async fn try_import(
     Ok(json_response(StatusCode::OK, "application/json", &response))
 }
 
+/// Answers `GET /octets`.
 pub(super) async fn export_message(
     State(backend): State<Arc<Backend>>,
     Extension(request_context): Extension<RequestContext>,
@@ -222,6 +226,7 @@ async fn try_export(
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
+/// Finds an account that the caller may manage.
 fn open_account(
     backend: &Backend,
     request_context: &RequestContext,
@@ -250,6 +255,7 @@ fn parse_keywords(text: &str) -> Result<BTreeSet<String>, Refusal> {
     })
 }
 
+/// The query of a request.
 struct Arguments(Vec<(String, String)>);
 
 impl Arguments {

@@ -1,8 +1,8 @@
 //! Bounds how many JMAP requests are worked on at a time.
 //!
-//! - With more threads than cores, each request would share the processor with all others, and the
-//!   last one would be answered when nearly all are. With turns, requests are answered in the order
-//!   in which they come.
+//! - With more threads than cores, each request would share the processor with all others, and all
+//!   would be answered late, at nearly the same time. With turns, requests begin in the order in
+//!   which they come, and most are answered in that order.
 //! - A request that has not ended after `MAX_TURN` returns its turn and goes on, so neither a
 //!   search through a large account nor a wait for the disk keeps others waiting.
 
@@ -22,7 +22,8 @@ const MAX_TURN: Duration = Duration::from_millis(10);
 pub(super) struct Turns(Arc<Semaphore>);
 
 impl Turns {
-    /// At most `count` requests have a turn at a time. Those that have returned it are not counted.
+    /// At most `count` requests have a turn at a time. Those that have returned their turns are not
+    /// counted.
     pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count)))
     }

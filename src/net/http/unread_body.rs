@@ -21,7 +21,9 @@ use crate::model::limits;
 
 /// A request body that puts its unread rest into `rest` when it is dropped.
 struct ReclaimableBody {
+    /// `None` once it is dropped.
     body: Option<Incoming>,
+    /// Whether the client waits for `100 Continue`, which hyper sends when the body is first read.
     awaits_continue: bool,
     rest: Arc<Mutex<Option<Incoming>>>,
 }
@@ -43,7 +45,8 @@ pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBo
 }
 
 impl UnreadBody {
-    /// Discards the rest, in a task of its own. The request is active meanwhile.
+    /// Discards the rest, if there is one, in a task of its own. The request is active meanwhile.
+    /// Ends early if the client sends too much, or too slowly.
     pub(super) fn drain(self, request: Arc<RequestGuard>) {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {

@@ -1,8 +1,8 @@
 //! Answers uploads (RFC 8620 §6.1).
 //!
 //! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
-//! - An upload is collected in a file, or in memory if it is small. The bytes that an account
-//!   uploads at a time are bounded.
+//! - An upload is collected in a file, or in memory if it is small. The bytes that a caller uploads
+//!   at a time are bounded.
 //! - Memory for storing an upload is taken only when it is complete, so a slow client does not
 //!   delay others.
 
@@ -31,6 +31,7 @@ use crate::wire::jmap::MethodError;
 /// uploads, or too many bytes of them.
 const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
+/// Answers an upload.
 pub(super) async fn upload(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,
@@ -130,6 +131,10 @@ async fn try_upload(
 
 /// Collects a body, and reserves its bytes as they arrive. Returns `None` if it is larger than
 /// `max`.
+///
+/// # Errors
+/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or there
+/// is no space for the file.
 pub(super) async fn collect(
     backend: &Backend,
     context: &RequestContext,
@@ -160,8 +165,11 @@ pub(super) async fn collect(
     Ok(Some((collected, reservation)))
 }
 
-/// Calls `write` on a thread that may wait, once there is memory for the body and the copies that
-/// storing makes.
+/// Calls `write` with the body on a thread that may wait, once there is memory for the body and the
+/// copies that storing makes.
+///
+/// # Errors
+/// There was no memory in time, the collected body cannot be read, or `write` panicked.
 pub(super) async fn store<T: Send + 'static>(
     backend: &Backend,
     mut collected: BodyBuffer,

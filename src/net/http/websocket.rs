@@ -104,6 +104,7 @@ impl Handshake {
         })
     }
 
+    /// Whether the client offers this subprotocol.
     pub(super) fn offers(&self, protocol: &str) -> bool {
         let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
@@ -161,6 +162,7 @@ pub(super) enum ClientMessage {
 pub(super) enum ReceiveError {
     /// The client disconnected or violates the protocol.
     Gone,
+    /// The message is larger than `limits::MAX_REQUEST_BYTES`.
     TooLarge,
     NoMemory(CapacityError),
 }
@@ -223,9 +225,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Returns `false` if the client read too slowly or disconnected, or if `may_continue`, which
-    /// is asked after each `send_window`, returned `false`. Then part of the text may have been
-    /// sent, and the socket must be dropped.
+    /// Sends a text message. Returns `false` if the client read too slowly or disconnected, or if
+    /// `may_continue`, which is asked after each `send_window`, returned `false`. Then part of the
+    /// text may have been sent, and the socket must be dropped.
     pub(super) async fn send_text(
         &mut self,
         text: String,
@@ -307,6 +309,7 @@ struct MessageMeter {
 }
 
 impl MessageMeter {
+    /// Counts bytes that were read, and reserves memory for them.
     fn count_received(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
         self.reservation.grow(bytes).map_err(|error| {
@@ -341,6 +344,7 @@ impl MessageMeter {
         }
     }
 
+    /// Does what `Socket::is_slow` says: at the end of a window, compares its bytes with the pace.
     fn is_slow(&mut self, now: Instant, pace: BodyPace, is_reading: bool) -> bool {
         let (since, before) = match self.window {
             Some(window) if is_reading && self.bytes > 0 => window,

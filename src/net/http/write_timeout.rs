@@ -12,12 +12,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail with `TimedOut` after being pending for `timeout`.
+/// A stream whose writes, flushes and shutdown fail with `TimedOut` after being pending for
+/// `timeout`.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// Set while a write or flush is pending.
+    /// Set while a write, flush or shutdown is pending.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -82,10 +83,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_that_does_not_read_times_out() {
+        // The peer takes 16 bytes without reading.
         let (near, mut far) = duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_millis(50));
         near.write_all(&[0; 16]).await.unwrap();
         assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        // A peer that reads gets all bytes.
         let (near, far_again) = duplex(16);
         drop(std::mem::replace(&mut far, far_again));
         let mut near = WriteTimeout::new(near, Duration::from_secs(5));

@@ -48,6 +48,7 @@ impl DeliveryService for RecordingService {
         message: IncomingMessage,
         streamed: Option<StreamedValue>,
     ) -> Vec<Reply> {
+        // Tests that set `bodies` send only large messages.
         assert_eq!(streamed.is_some(), matches!(*self.bodies.lock(), Some(Ok(_))));
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} bytes", message.size());
@@ -63,6 +64,7 @@ struct Server {
     switch: Switch,
 }
 
+/// A server whose messages above 1000 bytes are large.
 async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut settings = LmtpSettings { body_in_memory: 1000, ..LmtpSettings::default() };
@@ -233,6 +235,7 @@ async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_e
     *server.service.bodies.lock() = Some(Ok(files.clone()));
     let count = || std::fs::read_dir(&files).map_or(0, Iterator::count);
     let path = server.dir.path().join("s");
+    // Lines that have 150,000 bytes together are sent twice, and then 10 bytes more.
     for begin in [BEGIN.to_owned(), BEGIN.replace("DATA", "BDAT 300010 LAST")] {
         let is_data = begin == BEGIN;
         let mut stream = UnixStream::connect(&path).await.unwrap();

@@ -14,15 +14,18 @@ pub(super) struct LoginDriver<'a> {
     directory: &'a Directory,
     source: LoginSource,
     peer: Peer,
-    /// Of a login with SCRAM, until the client has proven the password.
+    /// The attempt of the last login with SCRAM, if the client has not proven the password.
     attempt: Option<LoginAttempt<'a>>,
+    /// The last login that succeeded; the session may have ended it by UNAUTHENTICATE.
     login: Option<Login>,
 }
 
-/// A login that is refused.
+/// Why a login is refused.
 enum Refused {
-    /// The credentials are wrong. This is counted already.
+    /// The credentials are wrong, which was counted as a failure. Or they are right, but the client
+    /// may not act as the account that it named, or its account is gone; that is not counted.
     Wrong,
+    /// The credentials were not checked. The text tells the client why.
     NotChecked(String),
 }
 
@@ -60,13 +63,16 @@ impl<'a> LoginDriver<'a> {
         Self { passwords, directory, source, peer, attempt: None, login: None }
     }
 
-    /// Returns the account of the client; `None` if its password or token is not valid any more.
+    /// Returns the account of the client that is logged in; `None` if its password or token is not
+    /// valid any more. Called only while the session is logged in.
     pub(super) fn account(&self) -> Option<AccountId> {
         let login = self.login.as_ref()?;
         let is_valid = self.passwords.logins().is_valid(login.account, &login.credential);
         is_valid.then_some(login.account)
     }
 
+    /// Answers a question of the session: with the keys for SCRAM, or whether the client may log
+    /// in.
     pub(super) async fn answer(&mut self, question: Question, session: &mut Session) {
         let logged_in = match question {
             Question::Keys { name } => match self.begin_scram(&name) {
@@ -107,7 +113,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
-    /// Counts a login as failed until the client has proven the password.
+    /// Returns the keys for a name. Counts the login as failed; a proof of the password takes that
+    /// back.
     fn begin_scram(&mut self, name: &str) -> Result<crate::wire::sasl::AccountKeys, Refused> {
         let attempt = self.passwords.logins().attempt(self.source, name)?;
         match self.passwords.logins().scram_keys(name) {
@@ -122,6 +129,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
+    /// Returns the login, or `None` if the password is wrong or nobody has the name; this is
+    /// counted as a failure. An error, here and below, is not.
     async fn check_password(
         &self,
         name: String,
@@ -146,6 +155,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
+    /// Returns the login, or `None` if the token is not valid; this is counted as a failure of the
+    /// source.
     fn check_token(&self, token: &str) -> Result<Option<Login>, Refused> {
         let logins = self.passwords.logins();
         let login = logins.log_in_with_token(token)?;
@@ -155,7 +166,11 @@ impl<'a> LoginDriver<'a> {
         Ok(login)
     }
 
-    /// Returns the login and the name of its account, if the client may act as `authorization`.
+    /// Returns the login and the name of its account. `authorization` is the account as which the
+    /// client wants to act, which must be its own.
+    ///
+    /// # Errors
+    /// `Wrong` if there is no login, if it is for another account, or if the account is gone.
     fn authorize(
         &self,
         login: Option<Login>,

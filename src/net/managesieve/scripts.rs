@@ -1,6 +1,7 @@
 //! Does what a ManageSieve client asks for with the scripts of its account.
 //!
-//! A change is answered when it is durable. All functions wait for the disk.
+//! A change is answered when it is durable. The functions may wait for the disk, so they are called
+//! on a thread that may block.
 
 use crate::filter::{self, find_script};
 use crate::model::{AccountId, ObjectId};
@@ -26,7 +27,7 @@ fn try_answer(
     request: Request,
 ) -> Result<Answer, Error> {
     match request {
-        // The session has compared the size with the limit.
+        // The session has compared the size with the limit. The quota is not looked at.
         Request::HaveSpace { name, .. } => {
             let scripts = store.snapshot().scripts(account)?;
             let fits =
@@ -76,7 +77,7 @@ fn try_answer(
         Request::Rename { from, to } => change(store, account, |txn| {
             let scripts = txn.snapshot().scripts(account)?;
             let id = find_script(&scripts, &from).ok_or(Error::NotFound("script"))?;
-            // RFC 5804 §2.11: also if the script has the new name already.
+            // RFC 5804 §2.11: the name is taken, too, if this script has it already.
             if let Some(other) = find_script(&scripts, &to) {
                 return Err(Error::Script(ScriptFault::NameTaken(other)));
             }
@@ -96,6 +97,7 @@ fn commit<T>(
     Ok(result)
 }
 
+/// Makes a change that has no result. The answer is `Done`.
 fn change(
     store: &Store,
     account: AccountId,
@@ -104,10 +106,12 @@ fn change(
     commit(store, account, change).map(|()| Answer::Done)
 }
 
+/// Returns the id of the script with this name, or `Error::NotFound`.
 fn existing(snapshot: &Snapshot<'_>, account: AccountId, name: &str) -> Result<ObjectId, Error> {
     find_script(&snapshot.scripts(account)?, name).ok_or(Error::NotFound("script"))
 }
 
+/// Returns the source of the script with this name, or `Error::NotFound`.
 fn source(store: &Store, account: AccountId, name: &str) -> Result<Vec<u8>, Error> {
     let snapshot = store.snapshot();
     let id = existing(&snapshot, account, name)?;

@@ -7,7 +7,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 
 use crate::model::PushKeys;
 
-/// RFC 8188 §2.1. The one record of a body may be shorter.
+/// The record size that the header of a body says (RFC 8188 §2.1). The one record may be shorter.
 const RECORD_BYTES: u32 = 4096;
 /// The longest message. A header of 86 bytes, a delimiter of 1 and a tag of 16 are added, and the
 /// whole body may have 4096 bytes (RFC 8291 §4).
@@ -17,6 +17,10 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 #[error("the message cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
 
+/// Returns the body of a push: the message, encrypted with a new key of this server.
+///
+/// # Errors
+/// The message is too long, a key of the client is invalid, or the machine has no randomness.
 pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|_| EncryptionError)?;
@@ -24,6 +28,7 @@ pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, Encrypti
     encrypt_with(plain, keys, &private, &salt)
 }
 
+/// Does what `encrypt` does, with this key and salt of the server, which a test can give.
 fn encrypt_with(
     plain: &[u8],
     keys: &PushKeys,
@@ -54,9 +59,10 @@ fn encrypt_with(
         .seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed)
         .map_err(|_| EncryptionError)?;
 
-    // The header: salt, record size and key id, which is this server's public key.
+    // The header: 16 bytes of salt, 4 of the record size, 1 of the length of the key id, and the
+    // key id, which is this server's public key.
     let key_id = public_key.as_ref();
-    let mut body = Vec::with_capacity(21 + key_id.len() + sealed.len());
+    let mut body = Vec::with_capacity(16 + 4 + 1 + key_id.len() + sealed.len());
     body.extend_from_slice(salt);
     body.extend_from_slice(&RECORD_BYTES.to_be_bytes());
     body.push(u8::try_from(key_id.len()).map_err(|_| EncryptionError)?);
@@ -65,6 +71,7 @@ fn encrypt_with(
     Ok(body)
 }
 
+/// How many bytes HKDF derives.
 #[derive(Clone, Copy)]
 struct Length(usize);
 
@@ -74,6 +81,7 @@ impl KeyType for Length {
     }
 }
 
+/// Derives `N` bytes with HKDF-Expand.
 fn expand<const N: usize>(
     key: &aws_lc_rs::hkdf::Prk,
     info: &[&[u8]],
@@ -121,6 +129,7 @@ mod tests {
     #[test]
     fn refuses_an_invalid_key_and_a_message_that_is_too_long() {
         let keys = PushKeys { p256dh: decode(P256DH), auth: vec![0; 16] };
+        // The header, the byte and its delimiter, and the tag.
         let (first, second) = (encrypt(b"x", &keys).unwrap(), encrypt(b"x", &keys).unwrap());
         assert!(first != second && first.len() == 86 + 2 + 16);
         assert!(encrypt(&[0; MAX_MESSAGE_BYTES], &keys).unwrap().len() <= RECORD_BYTES as usize);

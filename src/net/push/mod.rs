@@ -35,19 +35,23 @@ use crate::model::{AccountId, Change, LiveValue, ModSeq, ObjectId, PushSubscript
 use crate::store::{Error, Store};
 use target::{PushResult, send};
 
+/// The shortest time between two pushes of one subscription.
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes are gathered for this long before the subscriptions of their accounts are read again.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
-/// Doubles with each retry.
+/// The wait before the first retry. It doubles with each further one. The wait is also made when
+/// the store cannot be read.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
 /// How often a failed push is retried, before its changes are given up.
 const MAX_RETRIES: u32 = 8;
+/// The most pushes at a time, of all users together.
 const MAX_CONCURRENT_PUSHES: usize = 64;
 /// How often a subscription without changes is read: it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
+/// The changes that wait to be pushed.
 #[derive(Debug, Default)]
 struct ChangedAccounts {
     /// Each account with its first change that was not processed.
@@ -60,6 +64,7 @@ struct ChangedAccounts {
 }
 
 impl ChangedAccounts {
+    /// Adds a change, unless it is known that nobody has a subscription.
     fn add(&self, change: &Change) {
         if change.writes_push_subscription {
             self.has_new_subscriber.store(true, Ordering::SeqCst);
@@ -92,6 +97,7 @@ impl ChangedAccounts {
     }
 }
 
+/// Pushes changes until the service stops.
 pub async fn run(
     store: Store,
     directory: Directory,
@@ -215,6 +221,7 @@ fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAc
     Ok([ObservedAccount::of_owner(account)].into_iter().chain(shared).collect())
 }
 
+/// Pushes to one subscription.
 struct SubscriptionTask {
     store: Store,
     directory: Directory,
@@ -242,6 +249,7 @@ enum PushStep {
 }
 
 impl SubscriptionTask {
+    /// Runs until the subscription has ended. Returns its account and id.
     async fn run(mut self, notify: Arc<Notify>) -> (AccountId, ObjectId) {
         let mut tries = 0;
         loop {
@@ -253,7 +261,8 @@ impl SubscriptionTask {
         }
     }
 
-    /// `tries` counts the failed pushes in a row.
+    /// Pushes what the client does not know, or the verification code, if there is anything to
+    /// push. `tries` counts the failed pushes in a row.
     async fn step(&mut self, tries: &mut u32) -> PushStep {
         let now = self.store.clock().now();
         let read = self.store.snapshot().object::<PushSubscription>(self.account, self.id);
@@ -296,6 +305,7 @@ impl SubscriptionTask {
             }
             PushResult::Gone => self.destroy().await,
             PushResult::Later(reason, wait) if *tries < MAX_RETRIES => {
+                // 16 only bounds the shift: `MAX_RETRIES` is less.
                 let doubled = FIRST_RETRY_PAUSE.saturating_mul(1 << (*tries).min(16));
                 *tries += 1;
                 tracing::debug!(account = %self.account, reason, "a push will be retried");
@@ -331,6 +341,7 @@ impl SubscriptionTask {
         send(&subscription.url, body, is_encrypted, self.settings.get().push_to_private).await
     }
 
+    /// Destroys the subscription.
     async fn destroy(&self) -> PushStep {
         let (store, account, id) = (self.store.clone(), self.account, self.id);
         let destroyed = tokio::task::spawn_blocking(move || {

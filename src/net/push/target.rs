@@ -21,14 +21,18 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+/// For the whole push, from the look-up of the host name to the response.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PushResult {
     Accepted,
+    /// The URL does not exist any more.
     Gone,
+    /// The reason. A retry would fail, too.
     Refused(String),
-    /// The reason, and the wait that the server asks for.
+    /// The reason, and the wait that the server asks for; `None` if it asks for none. A retry may
+    /// succeed.
     Later(String, Option<Duration>),
 }
 
@@ -79,6 +83,7 @@ async fn try_send(
         .header("host", authority)
         // The type of the content before encryption (RFC 8620 §7.2).
         .header("content-type", "application/json")
+        // How long the push server may keep the push for the client, in seconds: a day.
         .header("ttl", "86400");
     if is_encrypted {
         request = request.header("content-encoding", "aes128gcm");
@@ -94,7 +99,7 @@ async fn try_send(
     Ok(result_of_status(response.status(), wait.map(Duration::from_secs)))
 }
 
-/// RFC 8030 §5, §7.3.
+/// Reads the status of the push server's response (RFC 8030 §5, §7.3). `wait` is its Retry-After.
 fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
         status if status.is_success() => PushResult::Accepted,
@@ -137,6 +142,7 @@ fn is_own(address: IpAddr) -> bool {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        // Any port will do.
         socket.connect((address, 9))?;
         socket.local_addr()
     });
@@ -162,7 +168,7 @@ fn is_internal(address: IpAddr) -> bool {
                 || address.is_documentation()
                 || first == 0
                 || first >= 240
-                // RFC 6598, RFC 6890, RFC 2544.
+                // 100.64.0.0/10 (RFC 6598), 192.0.0.0/24 (RFC 6890), 198.18.0.0/15 (RFC 2544).
                 || (first == 100 && second & 0xc0 == 64)
                 || (first == 192 && second == 0 && third == 0)
                 || (first == 198 && second & 0xfe == 18)
@@ -178,7 +184,8 @@ fn is_internal(address: IpAddr) -> bool {
             address.is_loopback()
                 || address.is_unspecified()
                 || address.is_multicast()
-                // RFC 4193, RFC 4291 §2.5.6, RFC 3849.
+                // fc00::/7 (RFC 4193), fe80::/9 (RFC 4291 §2.5.6 and the former site-local
+                // addresses), 2001:db8::/32 (RFC 3849).
                 || first & 0xfe00 == 0xfc00
                 || first & 0xff80 == 0xfe80
                 || (first == 0x2001 && second == 0xdb8)

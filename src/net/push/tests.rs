@@ -84,6 +84,7 @@ fn first_push_reports_the_changes_of_all_accounts_that_the_user_sees() {
     let fixture = fixture();
     let bob = NewAccount::at(Address::parse("bob@example.org").unwrap());
     let (ann, bob) = (fixture.ann, fixture.directory.add(&bob).unwrap());
+    // 1 is the bit of `Right::ReadItems`.
     fixture.change_mailbox(bob, |row| row.shares = [(ann, 1)].into());
     let changed = fixture.changed_accounts();
     fixture.change_mailbox(ann, |row| row.sort_order += 1);
@@ -91,6 +92,7 @@ fn first_push_reports_the_changes_of_all_accounts_that_the_user_sees() {
     fixture.change_mailbox(bob, |row| row.sort_order += 1);
     let later = changed.accounts.lock().clone();
     let both = taken.iter().chain(&later).map(|(account, first)| (*account, *first)).collect();
+    // Bob's change is processed after Ann's, or together with it.
     for (taken, later) in [(taken, later), (both, HashMap::new())] {
         let mut state = state_before(&fixture.store, ann, &taken, &Mutex::new(later)).unwrap();
         let push = state.catch_up(&fixture.store, None).unwrap().unwrap();

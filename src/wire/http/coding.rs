@@ -3,8 +3,8 @@
 const MAX_CODINGS: usize = 32;
 
 /// Whether the field gives `coding` a weight above 0, and nothing else, `*` included, a higher one.
-/// `*` does not stand for `coding`. A malformed weight counts as 0. Only the first `MAX_CODINGS`
-/// elements are read.
+/// `*` does not stand for `coding`. A missing weight counts as 1, a malformed one as 0. Only the
+/// first `MAX_CODINGS` elements are read.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
     let named = accepted.split(',').take(MAX_CODINGS).map(|element| {
@@ -25,7 +25,7 @@ pub fn prefers(accepted: &str, coding: &str) -> bool {
     own.is_some_and(|own| own > 0 && named.iter().all(|(_, weight)| *weight <= own))
 }
 
-/// Reads a weight (RFC 9110 §12.4.2), in thousandths.
+/// Reads a weight (RFC 9110 §12.4.2), in thousandths. Returns `None` if it is malformed.
 fn weight(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_short = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+/// Longest value of an `Authorization` field that is read.
 const MAX_FIELD_BYTES: usize = 4096;
 
 /// `Debug` does not show the credentials.
@@ -21,8 +22,9 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Reads the value of an `Authorization` field. Returns `None` also for a field that is too long or
-/// has an empty name or password.
+/// Reads the value of an `Authorization` field. Returns `None` for another scheme, and for a value
+/// that is malformed, is too long, or has an empty name or password. Whitespace around the value is
+/// ignored. The case of the scheme does not matter.
 ///
 /// ```abnf
 /// credentials = auth-scheme 1*SP token68

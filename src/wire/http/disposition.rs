@@ -41,7 +41,7 @@ fn is_plain(char: char) -> bool {
 }
 
 /// Returns the text if it is a media type for a header field: `type/subtype`, perhaps with
-/// parameters, of which only the characters are checked.
+/// parameters, of which only the characters are checked; at most `limits::MAX_MEDIA_TYPE_BYTES`.
 #[must_use]
 pub fn media_type(text: &str) -> Option<&str> {
     let is_token = |text: &str| {

@@ -37,7 +37,8 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// An IPv4-mapped IPv6 address counts as IPv4.
+    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as IPv4, here and
+    /// in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address.to_canonical(), address.to_canonical()) {
@@ -45,6 +46,7 @@ impl Network {
                 let bits =
                     if self.address.is_ipv6() { self.bits.saturating_sub(96) } else { self.bits };
                 let shift = 32_u32.saturating_sub(u32::from(bits));
+                // With 0 bits, both sides are `None`: every address is in the network.
                 own.to_bits().checked_shr(shift) == other.to_bits().checked_shr(shift)
             }
             (IpAddr::V6(own), IpAddr::V6(other)) => {
@@ -56,8 +58,9 @@ impl Network {
     }
 }
 
-/// Returns the last hop that is not in `trusted`; if that is unknown, the proxy that reported it.
-/// If all hops are trusted, returns the first; without hops, `peer`.
+/// Returns the address of the client: the last hop that is not in `trusted`. If that hop is
+/// unknown, returns the proxy that reported it. If all hops are trusted, returns the first; without
+/// hops, `peer`.
 ///
 /// `peer` is the trusted proxy at the other end of the connection; `None` on a Unix socket.
 #[must_use]
@@ -96,6 +99,7 @@ pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAdd
     last_hops(hops.unwrap_or_default())
 }
 
+/// Joins fields with commas. `None` if there are none, or they are too long or not UTF-8.
 fn join<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let mut text = String::new();
     for field in fields {
@@ -175,7 +179,7 @@ fn node(text: &str) -> Option<IpAddr> {
 /// `uri-host [ ":" port ]`.
 #[must_use]
 pub fn authority(field: &[u8]) -> Option<&str> {
-    // A host of 255 bytes, a colon and a port.
+    // A host of 255 bytes, a colon and a port of 5 digits.
     let text = std::str::from_utf8(field).ok().filter(|text| text.len() <= 261)?;
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

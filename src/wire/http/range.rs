@@ -8,12 +8,12 @@ pub enum RangeSelection {
     Whole,
     /// At least one byte, with status 206.
     Part(Range<u64>),
-    /// Beyond the end: status 416.
+    /// The range is beyond the end, or has no bytes: status 416.
     Nothing,
 }
 
-/// Reads the field, for a resource of `length` bytes. Several ranges, other units and malformed
-/// fields give the whole resource.
+/// Reads the field, for a resource of `length` bytes. Several ranges, other units, malformed fields
+/// and numbers of more than 18 digits give the whole resource.
 ///
 /// ```abnf
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
@@ -42,7 +42,7 @@ pub fn range(field: &[u8], length: u64) -> RangeSelection {
 }
 
 /// Whether a list of entity tags (`If-None-Match`) contains `tag`, weak or strong, or `*` (RFC 9110
-/// §13.1.2).
+/// §13.1.2). `tag` has its quotes, and no comma in them.
 #[must_use]
 pub fn same_tag(field: &[u8], tag: &str) -> bool {
     let Ok(text) = std::str::from_utf8(field) else { return false };

@@ -1,7 +1,8 @@
 //! Reads the arguments of a method call into the type that declares them.
 //!
-//! - A member that the type does not declare is an error: a client that misspells `ifInState` must
-//!   not overwrite the changes of another. [`MethodArguments::take`] leaves such a member.
+//! - A member that the type does not declare is an error of [`read`]: a client that misspells
+//!   `ifInState` must not overwrite the changes of another. [`MethodArguments::take`] leaves such a
+//!   member, because another type may declare it ([`With`]).
 //! - Null has the same meaning as a member that is left out, except in [`Nullable`] and in maps.
 //! - The error names the invalid argument.
 
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::error::MethodError;
 
-/// Any type that serde reads, or [`With`] of several.
+/// Arguments of a method: any type that serde reads, or [`With`] of two.
 pub trait MethodArguments: Sized {
     /// Removes and reads the members that the type declares.
     ///
@@ -25,6 +26,7 @@ pub trait MethodArguments: Sized {
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError>;
 }
 
+/// Arguments of two types, whose members are in one JSON object. No member is declared by both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct With<A, B>(pub A, pub B);
 
@@ -32,10 +34,10 @@ pub struct With<A, B>(pub A, pub B);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Nullable<T>(pub T);
 
-/// Reads the arguments, and refuses any others.
+/// Reads the arguments, and refuses any others. `method` is the name of the method, for the error.
 ///
 /// # Errors
-/// `invalidArguments`.
+/// `invalidArguments`. An unknown argument is named first.
 pub fn read<A: MethodArguments>(
     method: &str,
     mut members: Map<String, Value>,
@@ -139,8 +141,10 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     }
 }
 
+/// The members of a struct that are present, as serde reads them: a name, then its value.
 struct PresentArguments {
     rest: std::vec::IntoIter<(&'static str, Value)>,
+    /// The member whose name was read last.
     value: Option<(&'static str, Value)>,
 }
 

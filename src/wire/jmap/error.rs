@@ -71,6 +71,7 @@ pub enum MethodError {
 }
 
 impl MethodError {
+    /// Returns the arguments of the `error` response: its type, and a description if there is one.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let (kind, description) = match self {
@@ -106,6 +107,7 @@ impl MethodError {
 }
 
 impl MethodError {
+    /// Returns the description, or the type if there is none.
     #[must_use]
     pub fn description(&self) -> String {
         let arguments = self.arguments();
@@ -131,19 +133,22 @@ pub enum SetError {
     WillDestroy,
     /// With the id of the equal object.
     AlreadyExists(String),
+    /// With the ids of the missing blobs.
     BlobNotFound(Vec<String>),
-    /// With its further properties, but without `type`.
+    /// The type, and the further properties of the error.
     Other(&'static str, Map<String, Value>),
     /// The server failed, or the change may succeed later.
     ServerFail(String),
 }
 
 impl SetError {
+    /// Makes an `invalidProperties` error for one property.
     #[must_use]
     pub fn property(name: &str, description: impl Into<String>) -> Self {
         Self::InvalidProperties(vec![name.to_owned()], description.into())
     }
 
+    /// Makes an error of another type that has only a description.
     #[must_use]
     pub fn other(kind: &'static str, description: &str) -> Self {
         let mut more = Map::new();
@@ -151,6 +156,7 @@ impl SetError {
         Self::Other(kind, more)
     }
 
+    /// Returns the `SetError` object as JSON.
     #[must_use]
     pub fn object(&self) -> Value {
         let described =

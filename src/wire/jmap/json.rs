@@ -1,9 +1,9 @@
 //! Reads and writes I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5).
 //!
-//! - `read` refuses repeated names, noncharacters, whole numbers beyond ±(2^53-1), and text that is
-//!   not UTF-8. `write` replaces noncharacters and refuses nothing.
-//! - The depth is checked before a value is built, and the number of values meanwhile: a value may
-//!   need ten times the memory of its text.
+//! - `read` refuses repeated names, noncharacters, lone surrogates, whole numbers beyond ±(2^53-1),
+//!   and text that is not UTF-8. `write` replaces noncharacters and refuses nothing.
+//! - The depth of a text is checked before its value is built, and the number of values while it is
+//!   built: a value may need ten times the memory of its text.
 
 use std::fmt;
 
@@ -18,6 +18,7 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
+    /// The text says why it is not I-JSON.
     #[error("{0}")]
     NotJson(String),
     #[error("nested deeper than {}", limits::MAX_JSON_DEPTH)]
@@ -135,12 +136,15 @@ pub fn or_null(members: Map<String, Value>) -> Value {
     if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
-/// Whether this is a noncharacter (Unicode §23.7).
+/// Whether this is a noncharacter (Unicode §23.7): U+FDD0 to U+FDEF, or one of the last two code
+/// points of a plane.
 fn is_noncharacter(c: char) -> bool {
     let code = u32::from(c);
     (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe
 }
 
+/// Whether arrays and objects in a JSON text are nested deeper than `max`. Of a text that is not
+/// JSON, the answer may be either.
 fn deeper_than(text: &[u8], max: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for byte in text {
@@ -208,7 +212,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        // A whole number beyond 64 bits arrives here, too.
+        // A whole number beyond 64 bits arrives here, too. The bound is `MAX_SAFE_INTEGER`.
         let is_too_large = value.fract() == 0.0 && value.abs() > 9_007_199_254_740_991.0;
         Number::from_f64(value).filter(|_| !is_too_large).map(Value::Number).ok_or_else(too_large)
     }
@@ -303,7 +307,8 @@ mod tests {
         assert_eq!(read(deep.as_bytes()), Err(JsonError::TooDeep));
         let many = format!("[{}1]", "1,".repeat(limits::MAX_JSON_VALUES));
         assert_eq!(read(many.as_bytes()), Err(JsonError::TooManyValues));
-        // Just as many values as may be, in a text that is cut, or that something follows.
+        // Just as many values as may be, the array included: in a valid text, in one that is cut,
+        // and in one that something follows.
         let ones = "1,".repeat(limits::MAX_JSON_VALUES - 2);
         assert!(read(format!("[{ones}1]").as_bytes()).is_ok());
         for text in [format!("[{ones}1"), format!("[{ones}1,"), format!("[{ones}1] x")] {

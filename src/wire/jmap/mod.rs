@@ -49,16 +49,16 @@ pub const PRINCIPALS: &str = "urn:ietf:params:jmap:principals";
 pub const PRINCIPALS_OWNER: &str = "urn:ietf:params:jmap:principals:owner";
 pub const ADMIN: &str = "urn:restante:jmap:admin";
 
-/// RFC 4648 §4.
+/// Encodes bytes in base64 (RFC 4648 §4).
 #[must_use]
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// RFC 4648 §4.
+/// Decodes base64 (RFC 4648 §4).
 ///
 /// # Errors
-/// `invalidArguments`: the text is not base64.
+/// `invalidArguments`: the text is not base64, lacks padding, or has blanks.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, MethodError> {
     STANDARD
         .decode(text)

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::error::SetError;
 
-/// Pointers, each as its steps, with their values.
+/// Pointers, each as its steps, with their values, sorted by the steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch<'p>(Vec<(Vec<String>, &'p Value)>);
 
@@ -38,7 +38,8 @@ impl<'p> Patch<'p> {
         Ok(Self(changes))
     }
 
-    /// Returns the properties that a patch names, with their values after it.
+    /// Reads a patch, and returns the properties that it names, with their values in `object` after
+    /// the patch. Does not change `object`.
     ///
     /// # Errors
     /// `invalidPatch`.
@@ -56,6 +57,7 @@ impl<'p> Patch<'p> {
 
     /// Returns the properties that the patch names, sorted, each once.
     pub fn properties(&self) -> impl Iterator<Item = &str> {
+        // Pointers that begin with the same property follow one another.
         let mut last = None;
         self.0.iter().filter_map(move |(steps, _)| {
             let first = steps.first().map(String::as_str);

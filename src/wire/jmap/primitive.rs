@@ -1,15 +1,16 @@
-//! The basic data types of JMAP (RFC 8620 §1) in arguments.
+//! The basic data types of JMAP (RFC 8620 §1) in arguments. Each is checked when it is read, and
+//! what it does not allow is an error of the JSON.
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::json::MAX_SAFE_INTEGER;
 use crate::model::UtcMillis;
 
-/// RFC 8620 §1.2.
+/// RFC 8620 §1.2, as `is_id` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Id(pub String);
 
-/// RFC 8620 §1.3.
+/// A whole number from 0 to 2^53 - 1 (RFC 8620 §1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnsignedInt(pub u64);
 
@@ -17,6 +18,7 @@ pub struct UnsignedInt(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date(pub UtcMillis);
 
+/// Whether a text is an `Id`: 1 to 255 ASCII letters, digits, `-` and `_`.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     (1..=255).contains(&text.len())

@@ -2,14 +2,18 @@
 
 use serde::de::DeserializeOwned;
 
+/// A property of an object type. `properties!` implements it for most types; others, whose names
+/// are not all fixed, implement it themselves.
 pub trait Property: Clone + PartialEq + DeserializeOwned {
     /// The property `id`, which is always returned (RFC 8620 §5.1).
     fn id() -> Self;
 
+    /// The name in JSON.
     fn name(&self) -> &str;
 }
 
-/// Declares an enum of names, each variant with its name in JSON.
+/// Declares an enum of names, each variant with its name in JSON. It can list, find and write them
+/// (`ALL`, `from_name`, `as_str`).
 macro_rules! names {
     ($(#[$about:meta])* $view:vis enum $name:ident { $($variant:ident = $text:literal,)* }) => {
         $(#[$about])*
@@ -32,7 +36,8 @@ macro_rules! names {
     };
 }
 
-/// Declares the properties of an object type, each with its name in JSON. The first is `id`.
+/// Declares the properties of an object type, each with its name in JSON, as an enum of `names!`
+/// that is a `Property` and can be read from JSON. The first is `id`.
 macro_rules! properties {
     (
         $(#[$about:meta])*

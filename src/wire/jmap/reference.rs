@@ -181,7 +181,8 @@ mod tests {
                 arguments = json!({"a": "x".repeat(1000)}).as_object().unwrap().clone();
             }
             let done = resolve(&mut arguments, &answers);
-            // Each response is twice as large as the one before: the tenth exceeds the bound.
+            // With the memory for its members, each response takes more than twice as much as the
+            // one before. The tenth exceeds the bound of 1 MiB.
             assert_eq!(done.is_ok(), n < 9, "call {n}: {done:?}");
             if done.is_err() {
                 break;

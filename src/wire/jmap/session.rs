@@ -23,6 +23,7 @@ pub mod path {
     pub const DOWNLOAD_UNNAMED: &str = "/jmap/download/{accountId}/{blobId}/";
     /// RFC 8620 §7.3.
     pub const EVENTS: &str = "/jmap/events";
+    /// The URL of the WebSocket capability (RFC 8887).
     pub const SOCKET: &str = "/jmap/ws";
 }
 
@@ -40,6 +41,7 @@ pub struct SessionAccount {
 }
 
 impl SessionAccount {
+    /// Returns the account object without the members in `volatile`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -76,6 +78,7 @@ pub struct SessionObject {
 }
 
 impl SessionObject {
+    /// Returns the whole Session object, with the members in `volatile` of each account.
     #[must_use]
     pub fn json(&self) -> Value {
         let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.json()));

@@ -66,6 +66,7 @@ pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
     }
 }
 
+/// The most names in `dataTypes`.
 const MAX_TYPES: usize = 64;
 
 /// Writes a response as a message (§4.3.3).
@@ -74,7 +75,8 @@ pub fn response(response: &Response, id: Option<&str>) -> Vec<u8> {
     response.write_with(b"\"@type\":\"Response\",", id)
 }
 
-/// Turns problem details into a refusal (§4.3.4).
+/// Turns problem details into a refusal (§4.3.4). `id` is that of the refused message, if it has
+/// one.
 #[must_use]
 pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
     let mut refusal = problem.clone();

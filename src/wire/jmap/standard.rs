@@ -16,6 +16,7 @@ use super::text::ResponseArguments;
 
 pub type JsonObject = Map<String, Value>;
 
+/// The answer of a method as a type. Serde writes it, unless a type does so faster itself.
 pub trait Answer: Serialize + Sized {
     /// # Errors
     /// A part of the answer cannot be written as JSON.
@@ -24,7 +25,7 @@ pub trait Answer: Serialize + Sized {
     }
 }
 
-/// What a method returns.
+/// What a method returns: an `Answer`, or `ResponseArguments`, of which a part is text already.
 pub trait IntoArguments {
     /// # Errors
     /// A part of the answer cannot be written as JSON.
@@ -71,7 +72,7 @@ pub struct GetArgs<P> {
 pub struct GetAnswer {
     pub account_id: String,
     pub state: String,
-    /// In the order of `ids`.
+    /// In the order of `ids`, if these were given.
     pub list: Vec<Value>,
     pub not_found: Vec<String>,
 }
@@ -103,7 +104,7 @@ pub struct ChangesArgs {
 pub enum UpdatedProperties {
     /// The type does not report changed properties.
     NotReported,
-    /// Any property may have changed.
+    /// Any property may have changed. This is written as null.
     Any(()),
     Only(Vec<String>),
 }
@@ -298,7 +299,7 @@ impl Answer for QueryResponse {
     }
 }
 
-/// RFC 8620 §5.6.
+/// RFC 8620 §5.6. `filter` and `sort` are those of the query.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesArgs {
@@ -306,6 +307,7 @@ pub struct QueryChangesArgs {
     pub filter: Option<Value>,
     pub sort: Option<Vec<SortComparator>>,
     pub since_query_state: String,
+    /// With more changes than this, the method fails, and the client must query again.
     pub max_changes: Option<u64>,
     /// Changes after this object need not be reported.
     pub up_to_id: Option<String>,

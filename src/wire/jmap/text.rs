@@ -42,7 +42,7 @@ impl ArrayWriter {
         Self { bytes: text, weight: size_of::<Value>() }
     }
 
-    /// `weight` is that of the item (`json::weight`).
+    /// Adds an item. `weight` is that of the item (`json::weight`).
     pub fn push(&mut self, item: &Value, weight: usize) {
         if self.bytes.len() > 1 {
             self.bytes.push(b',');
@@ -80,7 +80,8 @@ impl From<Value> for ResponseArguments {
 }
 
 impl ResponseArguments {
-    /// Has a text written in place of the value of a member, which is added if it is missing.
+    /// Sets the text that is written in place of the value of a member. The member is added if it
+    /// is missing. Only one member has a text: the last one for which this was called.
     pub fn replace_by_text(&mut self, name: &'static str, text: JsonText) {
         self.members.insert(name.to_owned(), Value::Null);
         self.text = Some((name, text));
@@ -149,6 +150,7 @@ fn write_object(
     out.push(b'}');
 }
 
+/// Writes a string in quotes, with the escapes that `serde_json` uses.
 pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut rest = text.as_bytes();
@@ -166,6 +168,7 @@ pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
             0x0c => out.extend_from_slice(b"\\f"),
             0x0d => out.extend_from_slice(b"\\r"),
             other => {
+                // Another control character, below 0x20, as two hexadecimal digits.
                 out.extend_from_slice(b"\\u00");
                 for digit in [other >> 4, other & 15] {
                     out.extend(HEX.get(usize::from(digit)));

@@ -56,6 +56,9 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
 
 /// Reads the parameters of RCPT: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3). Of a repeated
 /// parameter the last counts.
+///
+/// # Errors
+/// The refusal; then the recipient must not be used.
 pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let invalid = || invalid_value(keyword);
@@ -79,8 +82,12 @@ fn original_recipient(value: &str) -> Option<OriginalRecipient> {
     (!kind.is_empty() && !address.is_empty()).then_some(OriginalRecipient { kind, address })
 }
 
-/// Reads the attributes of XFORWARD and XCLIENT, which replace earlier values. A `PORT` that is not
-/// a number counts as unavailable.
+/// Reads the attributes of XFORWARD or XCLIENT, which replace earlier values. Either command may
+/// have the attributes of both. `DESTADDR` and `DESTPORT` are ignored. A `PORT` that is not a
+/// number counts as unavailable.
+///
+/// # Errors
+/// The refusal of an unknown attribute; then `client` must not be used.
 pub(super) fn client(
     client: &mut ClientInfo,
     attributes: Vec<(String, Option<String>)>,

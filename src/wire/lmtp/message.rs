@@ -6,6 +6,7 @@ use crate::model::BodyType;
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
 impl Session {
+    /// Begins to receive the message by DATA, or refuses the command and keeps the transaction.
     pub(super) fn begin_data(&mut self) -> Transition {
         let Some(transaction) = self.transaction.take() else {
             return self.refuse(&Reply::new(503, [5, 5, 1], "send MAIL first"));
@@ -25,7 +26,7 @@ impl Session {
         Transition::NeedInput
     }
 
-    /// Puts the bytes of the message up to the final dot into `Session::body`.
+    /// Consumes input up to the final dot, and puts the bytes of the message into `Session::body`.
     pub(super) fn data(
         &mut self,
         transaction: Box<Transaction>,
@@ -58,6 +59,8 @@ impl Session {
         self.refusal.get_or_insert(reply);
     }
 
+    /// Ends the transaction, whose message is complete: the driver delivers the message, or if it
+    /// is refused, each recipient gets the refusal.
     pub(super) fn end(&mut self, transaction: Box<Transaction>) -> Transition {
         let Transaction { envelope, .. } = *transaction;
         let refusal = self.refusal.take();
@@ -95,7 +98,8 @@ impl Session {
         Transition::NeedInput
     }
 
-    /// Consumes bytes of a chunk, of which `left` are still to come.
+    /// Consumes bytes of a chunk, of which `left` are still to come. The end of a chunk that is not
+    /// the last gets one reply: 250, or the refusal if the message is refused.
     pub(super) fn bdat_bytes(
         &mut self,
         transaction: Box<Transaction>,
@@ -128,8 +132,8 @@ impl Session {
         (bytes.len(), next)
     }
 
-    /// Discards a chunk that no recipient gets. The last one of a transaction without a recipient
-    /// has no reply (RFC 2033 §4.3).
+    /// Discards a chunk that no recipient gets. The last chunk of a transaction without a recipient
+    /// has no reply (RFC 2033 §4.3). Any other one is refused with 503.
     pub(super) fn idle_bdat(&mut self, left: u64, last: bool, input: &[u8]) -> (usize, Transition) {
         let consumed = beginning(input, left).len();
         let left = left.saturating_sub(consumed as u64);
@@ -144,6 +148,7 @@ impl Session {
         (consumed, next)
     }
 
+    /// Discards the chunk of an invalid BDAT command. That command was refused before.
     pub(super) fn discard_chunk(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
         let consumed = beginning(input, left).len();
         let left = left.saturating_sub(consumed as u64);
@@ -154,6 +159,7 @@ impl Session {
     }
 }
 
+/// Returns the first `max` bytes, or all if there are fewer.
 fn beginning(input: &[u8], max: u64) -> &[u8] {
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     input.get(..max).unwrap_or(input)

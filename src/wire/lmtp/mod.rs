@@ -2,7 +2,9 @@
 //!
 //! - The message gets one reply *for each accepted recipient*, in the order of their RCPT commands
 //!   (§4.2), so that one full mailbox does not delay the others.
-//! - BDAT LAST without an accepted recipient has no reply (§4.3), unless outside a transaction.
+//! - In a transaction without an accepted recipient, BDAT LAST has therefore no reply at all
+//!   (§4.3). Outside a transaction it is refused.
+//! - The driver, which gives a `Session` bytes and carries out its steps, is `net::lmtp`.
 
 mod extensions;
 mod message;

@@ -1,8 +1,8 @@
 //! One LMTP session as a state machine that consumes bytes.
 //!
 //! - A command has one reply. Only the end of a message (the final dot, or the chunk of BDAT LAST)
-//!   has one for each accepted recipient instead. 421, which ends the session, may come in addition
-//!   or in place of a reply.
+//!   has one for each accepted recipient instead, which may be none with BDAT. 421, which ends the
+//!   session, may come in addition or in place of a reply.
 //! - No byte of a message is read as a command.
 
 use std::mem::discriminant;
@@ -14,25 +14,31 @@ use crate::wire::smtp::command::{Command, CommandError, parse};
 use crate::wire::smtp::path::PathError;
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
-/// The driver gives the session bytes and carries out its steps.
+/// One session. Its driver gives it input with `step`, carries out the step that is returned, and
+/// sends `output`.
 #[derive(Debug)]
 pub struct Session {
     pub(super) settings: Settings,
     pub(super) out: Vec<u8>,
     pub(super) mode: Mode,
+    /// The name that the client gave with LHLO; `None` before LHLO, and after XCLIENT.
     lhlo: Option<String>,
     /// The attributes of XCLIENT, for the whole session.
     peer: ClientInfo,
     /// The attributes of XCLIENT and XFORWARD, for one transaction.
     pub(super) client: ClientInfo,
-    /// `None` also while a message is being received.
+    /// The transaction, from MAIL on. `None` also while DATA or a chunk is being received: then
+    /// `mode` has it.
     pub(super) transaction: Option<Box<Transaction>>,
+    /// The bytes of the message that have come so far, refused ones included.
     pub(super) message_bytes: u64,
     /// The reply for each recipient, if the message that is being received is refused.
     pub(super) refusal: Option<Reply>,
     /// The bytes of the last `Step::Body`.
     pub(super) body: Vec<u8>,
+    /// The commands of this session, without lines that are too long.
     commands: u32,
+    /// The commands that this session refused.
     errors: u32,
 }
 
@@ -65,10 +71,13 @@ pub(super) enum Mode {
     },
     /// Discards the chunk of an invalid BDAT command, which was refused before.
     DiscardChunk(u64),
+    /// The final dot has come together with the last bytes of the message. The step after that of
+    /// these bytes ends the transaction.
     End(Box<Transaction>),
     Closed,
 }
 
+/// A `Step` without references to the session.
 #[derive(Debug)]
 pub(super) enum Transition {
     NeedInput,
@@ -82,7 +91,7 @@ pub(super) enum Transition {
 }
 
 impl Session {
-    /// The greeting is in the output.
+    /// Begins a session, with the greeting in the output.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let greeting = Reply::bare(220, format!("{} LMTP Restante", settings.hostname));
@@ -91,7 +100,8 @@ impl Session {
         session
     }
 
-    /// Begins a session after STARTTLS: nothing is carried over (RFC 3207 §4.2).
+    /// Begins a session after STARTTLS, without a greeting. Nothing of the session before is
+    /// carried over (RFC 3207 §4.2). STARTTLS is not offered again, whatever `settings` say of it.
     #[must_use]
     pub fn after_starttls(settings: Settings) -> Self {
         Self::without_greeting(Settings { tls: true, starttls: false, ..settings })
@@ -119,7 +129,8 @@ impl Session {
         &mut self.out
     }
 
-    /// The size of the message that is being received, if the client announced it (RFC 1870).
+    /// Returns the size of the message that is being received, if the client announced it
+    /// (RFC 1870).
     #[must_use]
     pub fn announced_size(&self) -> Option<u64> {
         match &self.mode {
@@ -130,26 +141,28 @@ impl Session {
         }
     }
 
-    /// Whether a message is being received.
+    /// Whether a message is being received. Also between two chunks of it, and while a chunk is
+    /// discarded.
     #[must_use]
     pub fn in_message(&self) -> bool {
         self.message_bytes > 0
             || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
     }
 
-    /// Whether the message that is being received is refused: its bytes are not needed.
+    /// Whether the message that is being received is refused. Its bytes are not needed then.
     #[must_use]
     pub fn is_body_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
+    /// Ends the session with 421. All further steps are `Step::Close`.
     pub fn shut(&mut self, enhanced: [u16; 3], text: &str) {
         self.reply(&Reply::new(421, enhanced, text));
         self.mode = Mode::Closed;
     }
 
-    /// Consumes input, which may have several pipelined commands (RFC 2920). Returns the number of
-    /// consumed bytes, and the next step. If they are 0 and `NeedInput`, give it more input.
+    /// Consumes input: one command at most, or a part of a message. Commands may be pipelined
+    /// (RFC 2920). Returns the number of consumed bytes, and the next step.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
         let (consumed, next) = self.advance(input);
         let step = match next {
@@ -169,6 +182,8 @@ impl Session {
         (consumed, step)
     }
 
+    /// Runs the handler of the mode, until one consumes input, or has a step for the driver, or
+    /// leaves the mode as it was.
     fn advance(&mut self, input: &[u8]) -> (usize, Transition) {
         loop {
             let mode = std::mem::replace(&mut self.mode, Mode::Command);
@@ -188,7 +203,8 @@ impl Session {
                     (0, Transition::Close)
                 }
             };
-            // A handler that consumes nothing may change the mode. Then the next one runs.
+            // A handler that consumes nothing may change the mode. Then the handler of the new mode
+            // runs.
             let is_done = consumed > 0 || !matches!(next, Transition::NeedInput);
             if is_done || discriminant(&self.mode) == before {
                 return (consumed, next);
@@ -200,7 +216,8 @@ impl Session {
         reply.write(&mut self.out);
     }
 
-    /// Replies with a refusal, and counts it as an error of the client.
+    /// Replies with a refusal, and counts it as an error of the client. After too many errors 421
+    /// follows.
     pub(super) fn refuse(&mut self, reply: &Reply) -> Transition {
         self.reply(reply);
         self.errors = self.errors.saturating_add(1);
@@ -313,7 +330,7 @@ impl Session {
         }
     }
 
-    /// Drops the transaction, and the attributes of XFORWARD.
+    /// Drops the transaction with its message, and the attributes of XFORWARD.
     pub(super) fn reset(&mut self) {
         self.transaction = None;
         (self.message_bytes, self.refusal) = (0, None);
@@ -378,6 +395,8 @@ impl Session {
         }
     }
 
+    /// Returns the attributes of the client after a command XFORWARD or XCLIENT, or the refusal of
+    /// the command.
     fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<ClientInfo, Reply> {
         if !self.settings.trusted {
             return Err(Reply::new(
@@ -450,12 +469,13 @@ impl Session {
                 [5, 6, 7],
                 "an address that is not ASCII requires SMTPUTF8",
             )),
-            // Not an error of the client.
+            // This does not count as an error of the client.
             Ok(()) if is_full => self.accept(
                 452,
                 [4, 5, 3],
                 "too many recipients: send the rest in another transaction",
             ),
+            // `step` puts the transaction back.
             Ok(()) => return Transition::Rcpt(transaction, recipient),
         };
         self.transaction = Some(transaction);

@@ -3,22 +3,28 @@
 use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
-/// What the driver must do next. It writes the output before it reads more input and before it ends
-/// or encrypts the connection.
+/// What the driver must do next. The driver writes the output before it reads more input and before
+/// it ends or encrypts the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'s> {
+    /// Call `Session::step` again with the input that was not consumed, and with more input if
+    /// nothing was consumed.
     NeedInput,
-    /// Discard the rest of the last transaction.
+    /// A transaction has begun: discard what is left of the last one.
     Begin,
-    /// Discard the transaction, which ended without a message.
+    /// The transaction, if there was one, ended without a message to deliver: discard it.
     Reset,
+    /// Decide on a recipient with `RcptQuestion::answer`.
     Rcpt(RcptQuestion<'s>),
-    /// Keep these bytes of the message, at least one, or refuse the message by `refuse_body`.
+    /// Keep these bytes of the message, or refuse the message with `Session::refuse_body`. There is
+    /// at least one byte.
     Body(&'s [u8]),
-    /// Deliver the message, and pass the replies to `delivered` before the next step.
+    /// Deliver the message, and pass the replies to `Session::delivered` before the next call of
+    /// `Session::step`.
     End(Box<Envelope>),
-    /// Begin TLS and a new session.
+    /// Discard all unread input, and begin TLS and a new session (`Session::after_starttls`).
     StartTls,
+    /// Close the connection.
     Close,
 }
 
@@ -32,6 +38,7 @@ pub struct RcptQuestion<'s> {
 }
 
 impl RcptQuestion<'_> {
+    /// Returns the envelope with the recipients that were accepted before.
     #[must_use]
     pub fn envelope(&self) -> &Envelope {
         self.envelope
@@ -54,6 +61,7 @@ impl RcptQuestion<'_> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// The name in the greeting and in the reply to LHLO.
     pub hostname: String,
     /// The largest message, in bytes.
     pub max_message: u64,
@@ -63,8 +71,12 @@ pub struct Settings {
     pub trusted: bool,
     /// Whether STARTTLS is offered.
     pub starttls: bool,
+    /// Whether the connection is encrypted.
     pub tls: bool,
+    /// How many commands a session may have. The next one gets 421.
     pub max_commands: u32,
+    /// How many commands a session may refuse. The next refusal is followed by 421. Refusals of
+    /// the driver do not count.
     pub max_errors: u32,
 }
 

@@ -6,7 +6,8 @@ use super::*;
 use crate::model::Envelope;
 use crate::wire::smtp::Reply;
 
-/// Runs a session with a driver that refuses `unknown@`, and answers "over quota" for `full@`.
+/// Runs a session with a driver that refuses the recipient `unknown@`, and answers "over quota" to
+/// a message for `full@`. Returns the output, and the messages with their envelopes.
 fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
     let mut session = Session::new(settings);
     let (mut input, mut output, mut messages, mut body) =
@@ -151,6 +152,7 @@ const DIALOG: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.exampl
 proptest! {
     #[test]
     fn any_split_gives_the_same_session(cuts in proptest::collection::vec(0usize..420, 0..12)) {
+        // The cuts are in the commands of `DIALOG`, or in the chunk of 300 bytes after it.
         let mut dialog = DIALOG.to_vec();
         dialog.extend_from_slice(&[b'z'; 300]);
         dialog.extend_from_slice(b"BDAT 2 LAST\r\nzzQUIT\r\n");

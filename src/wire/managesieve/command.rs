@@ -1,4 +1,4 @@
-//! Makes commands of tokens (RFC 5804 §2).
+//! Makes a command of the tokens that `reader` found (RFC 5804 §2).
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -10,12 +10,13 @@ use crate::model::is_script_name;
 pub(super) enum Command {
     Authenticate {
         mechanism: String,
-        /// As it came, in base64.
+        /// As it came, in base64. `None` if the client waits for a challenge.
         initial: Option<Vec<u8>>,
     },
     StartTls,
     Logout,
     Capability,
+    /// With the tag that the response repeats, if the client sent one.
     Noop(Option<Vec<u8>>),
     Unauthenticate,
     Scripts(Request),
@@ -24,14 +25,16 @@ pub(super) enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandError {
     Unknown,
-    /// The arguments that the command has.
+    /// The arguments are not those of the command. The text says which it takes.
     Arguments(&'static str),
-    /// RFC 5804 §1.6.
+    /// The name of a script is not UTF-8, or not allowed (RFC 5804 §1.6).
     ScriptName,
 }
 
+/// Reads the name of the command and its arguments.
+///
 /// # Errors
-/// `CommandError`.
+/// `Unknown` also if there are no tokens, or the first one is not an atom.
 pub(super) fn parse(tokens: Vec<CommandToken>) -> Result<Command, CommandError> {
     let mut tokens = tokens.into_iter();
     let Some(CommandToken::Atom(verb)) = tokens.next() else { return Err(CommandError::Unknown) };
@@ -87,6 +90,7 @@ pub(super) fn parse(tokens: Vec<CommandToken>) -> Result<Command, CommandError> 
     }
 }
 
+/// The first three arguments. No command takes three: a third one is only refused.
 type CommandArguments = (Option<CommandToken>, Option<CommandToken>, Option<CommandToken>);
 
 fn authenticate(arguments: CommandArguments) -> Result<Command, CommandError> {
@@ -108,7 +112,7 @@ fn one_name(arguments: CommandArguments) -> Result<String, CommandError> {
     }
 }
 
-/// Returns a name in NFC, so that it is the same script however a client composes characters
+/// Returns a name in NFC, so that it names the same script however a client composes characters
 /// (RFC 5198 §3).
 fn script_name(name: Vec<u8>) -> Result<String, CommandError> {
     let name = String::from_utf8(name).map_err(|_| CommandError::ScriptName)?;

@@ -1,9 +1,13 @@
 //! ManageSieve (RFC 5804): a client manages the Sieve scripts of an account.
 //!
-//! - A command has one response, in the order of the commands.
+//! `net::managesieve` drives a `Session`: it gives the session bytes, and carries out its steps.
+//!
+//! - Each command gets one response, in the order of the commands. After BYE, or the response to
+//!   LOGOUT or STARTTLS, no more commands are read.
 //! - No byte of a literal is read as a command, even if the command is refused.
 //! - Scripts are passed on byte for byte, in both directions.
-//! - Logins need an encrypted connection, or one that does not leave the machine.
+//! - Clients may log in only where the driver says so (`Settings::login`): over TLS, or over a
+//!   connection that does not leave the machine.
 
 mod command;
 mod reader;

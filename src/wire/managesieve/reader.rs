@@ -1,18 +1,23 @@
 //! Splits the bytes of a client into commands, whose strings may be literals (RFC 5804 §4).
 //!
-//! - Lines, strings and literals are bounded. What is beyond a bound is discarded to the end of the
-//!   command, with its literals, and the command is refused.
+//! - A literal is any bytes. Its marker, `{size}` or `{size+}`, ends one line of the command, and
+//!   another line of the command follows the literal.
+//! - Lines, quoted strings, literals and the number of tokens are bounded. A command that is
+//!   malformed, or is beyond one of these bounds, is discarded to its end, with its literals, and
+//!   is refused. If its end cannot be found, the session must close (`Event::Lost`).
 //! - A line may also end with LF alone.
 
-/// Longest line of a command, without its literals. A command has at most two quoted strings.
+/// Longest line, without its end. Two quoted strings, the most that a command takes, need half.
 const MAX_LINE_BYTES: usize = 4096;
-/// RFC 5804 §4, `quoted`.
+/// Most bytes between the quotes, with their escapes (RFC 5804 §4, `quoted`).
 pub(super) const MAX_QUOTED_BYTES: usize = 1024;
-/// AUTHENTICATE, its mechanism and the initial response; PUTSCRIPT, the name and the script.
+/// The most tokens of a command: AUTHENTICATE, its mechanism and the initial response; or
+/// PUTSCRIPT, the name and the script.
 const MAX_TOKENS: usize = 3;
-/// Largest literal that is read to its end and refused. After a larger one the connection closes.
+/// Largest literal of a refused command that is discarded. A larger one is `Event::Lost`.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// The longest `{size+}` that is read. After a longer one the connection closes.
+/// The longest marker of a literal that is read. The largest number has 10 digits, and there is
+/// room for zeros before it. A longer marker is `Event::Lost`.
 const MAX_MARKER_BYTES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +28,14 @@ pub(super) enum CommandToken {
     Text(Vec<u8>),
 }
 
-/// Why a command was refused before it was read to its end.
+/// Why the reader refused a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadError {
+    /// The grammar does not allow the line, or the command has too many tokens.
     Syntax,
     LongLine,
     LongQuoted,
-    /// The literal is larger than allowed at its place.
+    /// The literal is larger than `max_literal` allows at its place.
     LargeLiteral,
 }
 
@@ -37,19 +43,22 @@ pub(super) enum ReadError {
 pub(super) enum Event {
     /// All input is consumed, and more is needed.
     NeedInput,
+    /// The tokens of a command; none for a blank line.
     Command(Vec<CommandToken>),
-    /// The command was discarded. Its tokens before the error.
+    /// The command was discarded to its end. The tokens are those that were read before the error;
+    /// of a line that is too long none are read.
     Refused(ReadError, Vec<CommandToken>),
     /// Where the next command begins is not known: the marker of a literal is too long, or the
-    /// literal too large to be discarded.
+    /// literal too large to be discarded. No more may be read.
     Lost,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     mode: Mode,
-    /// The line so far, or its part after the last literal.
+    /// The current line so far.
     line: Vec<u8>,
+    /// The tokens of the current command, from its lines and literals so far.
     tokens: Vec<CommandToken>,
 }
 
@@ -61,7 +70,8 @@ enum Mode {
         left: usize,
         bytes: Vec<u8>,
     },
-    /// Discards a line; the last bytes of it are in `line`, as it may end with a literal.
+    /// Discards a line. Its last bytes are kept in `Reader::line`, as they may be the marker of a
+    /// literal, which is discarded next.
     DiscardLine(ReadError),
     DiscardLiteral {
         left: usize,
@@ -69,14 +79,18 @@ enum Mode {
     },
 }
 
+/// What comes at the end of a line.
 enum LineEnd {
+    /// The end of the command.
     Command,
+    /// The marker of a literal of this many bytes.
     Literal(usize),
 }
 
 impl Reader {
-    /// Consumes input up to the end of a command, or all of it. `max_literal` is the largest
-    /// literal that may follow the tokens which are given to it.
+    /// Consumes input up to the end of a command, or all of it if no command ends in it. Returns
+    /// the number of consumed bytes. `max_literal` is given the tokens before a literal, and
+    /// returns the most bytes that the literal may have.
     pub(super) fn read(
         &mut self,
         input: &[u8],
@@ -85,7 +99,7 @@ impl Reader {
         let mut rest = input;
         loop {
             let event = match std::mem::take(&mut self.mode) {
-                Mode::Line => self.line(&mut rest, &max_literal),
+                Mode::Line => self.read_line(&mut rest, &max_literal),
                 Mode::Literal { left, mut bytes } => {
                     let taken = take(&mut rest, left);
                     bytes.extend_from_slice(taken);
@@ -118,13 +132,14 @@ impl Reader {
         }
     }
 
-    fn line(
+    /// Reads a line, or a part of one. Returns `None` if the command has not ended with it.
+    fn read_line(
         &mut self,
         rest: &mut &[u8],
         max_literal: impl Fn(&[CommandToken]) -> usize,
     ) -> Option<Event> {
         let is_complete = self.take_line(rest);
-        // A carriage return may be part of the end of the line.
+        // At the end of an incomplete line, a carriage return may belong to the line's end.
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         if line.len() > MAX_LINE_BYTES {
             self.mode = Mode::DiscardLine(ReadError::LongLine);
@@ -141,7 +156,7 @@ impl Reader {
             Ok(LineEnd::Literal(size)) if size <= max_literal(&self.tokens) => {
                 self.line.clear();
                 self.mode = Mode::Literal { left: size, bytes: Vec::new() };
-                // An empty literal needs no input.
+                // An empty literal is complete already.
                 if size == 0 {
                     self.mode = Mode::Line;
                     self.tokens.push(CommandToken::Text(Vec::new()));
@@ -171,9 +186,11 @@ impl Reader {
         true
     }
 
+    /// Discards a line, or a part of one, but for the bytes that may be a marker. Returns `None` if
+    /// the command has not ended with it.
     fn discard_line(&mut self, rest: &mut &[u8], error: ReadError) -> Option<Event> {
         let is_complete = self.take_line(rest);
-        // The carriage return, too.
+        // One byte more than a marker, because the last one may be a carriage return.
         let surplus = self.line.len().saturating_sub(MAX_MARKER_BYTES.saturating_add(1));
         self.line.drain(..surplus);
         if is_complete {
@@ -183,7 +200,9 @@ impl Reader {
         None
     }
 
-    /// Ends the command, or goes on with the literal at the end of the line.
+    /// Ends a discarded line, and with it the command, which is refused. If the line ends with the
+    /// marker of a literal, the command goes on, and this returns `None`; or `Event::Lost`, if the
+    /// literal cannot be discarded.
     fn end_discarded_line(&mut self, error: ReadError) -> Option<Event> {
         self.mode = Mode::Line;
         let line = std::mem::take(&mut self.line);
@@ -198,6 +217,7 @@ impl Reader {
     }
 }
 
+/// Takes up to `count` bytes from the beginning of `rest`.
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (taken, left) = rest.split_at_checked(count).unwrap_or((*rest, &[]));
     *rest = left;
@@ -208,7 +228,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
 enum DiscardedLiteral {
     None,
     Size(usize),
-    /// The marker is longer than any that is read.
+    /// The line may end with a marker that is longer than any that is read.
     Unknown,
 }
 
@@ -225,7 +245,8 @@ fn discarded_literal(line: &[u8]) -> DiscardedLiteral {
     if is_cut { DiscardedLiteral::Unknown } else { DiscardedLiteral::None }
 }
 
-/// Reads `{size}` or `{size+}`. A size that no number holds is the largest number.
+/// Reads a marker, `{size}` or `{size+}`. Returns `None` if it is not one or is too long, and
+/// `usize::MAX` for a size that `u32` cannot hold.
 fn literal_size(marker: &[u8]) -> Option<usize> {
     if marker.len() > MAX_MARKER_BYTES {
         return None;
@@ -241,8 +262,11 @@ fn literal_size(marker: &[u8]) -> Option<usize> {
     )
 }
 
-/// Adds the tokens of a line, or of its part after a literal, which begins with a space or is
-/// empty.
+/// Adds the tokens of a line to those of the command. A line after a literal must begin with a
+/// space, if it is not empty.
+///
+/// # Errors
+/// `Syntax` or `LongQuoted`. The tokens before the error are added.
 fn tokenize(line: &[u8], tokens: &mut Vec<CommandToken>) -> Result<LineEnd, ReadError> {
     let mut rest = line;
     let mut needs_space = !tokens.is_empty();
@@ -253,6 +277,7 @@ fn tokenize(line: &[u8], tokens: &mut Vec<CommandToken>) -> Result<LineEnd, Read
         }
         let blanks = rest.len().saturating_sub(token.len());
         let are_spaces = rest.iter().take(blanks).all(|byte| *byte == b' ');
+        // There is no space before the first token, and at least one before each other token.
         if !are_spaces || needs_space != (blanks > 0) {
             return Err(ReadError::Syntax);
         }
@@ -269,7 +294,7 @@ fn tokenize(line: &[u8], tokens: &mut Vec<CommandToken>) -> Result<LineEnd, Read
         }
         let (next, left) = match token.strip_prefix(b"\"") {
             Some(quoted) => read_quoted(quoted)?,
-            None => atom(token)?,
+            None => read_atom(token)?,
         };
         tokens.push(next);
         rest = left;
@@ -277,7 +302,7 @@ fn tokenize(line: &[u8], tokens: &mut Vec<CommandToken>) -> Result<LineEnd, Read
     }
 }
 
-/// Reads up to the closing quote.
+/// Reads a quoted string after its opening quote. Returns what follows the closing quote, too.
 fn read_quoted(mut rest: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
     let (all, mut text) = (rest.len(), Vec::new());
     loop {
@@ -304,8 +329,8 @@ fn read_quoted(mut rest: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
     Ok((CommandToken::Text(text), rest))
 }
 
-/// Reads a number or an atom, up to a space.
-fn atom(token: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
+/// Reads an atom, or a number if there are only digits, up to a space. Returns the rest, too.
+fn read_atom(token: &[u8]) -> Result<(CommandToken, &[u8]), ReadError> {
     let end = token.iter().position(|byte| *byte == b' ').unwrap_or(token.len());
     let (word, rest) = token.split_at_checked(end).unwrap_or((token, &[]));
     let is_atom = word.iter().all(|byte| byte.is_ascii_graphic() && !b"()\"{\\".contains(byte));

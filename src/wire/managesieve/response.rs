@@ -49,6 +49,7 @@ pub(super) fn ok_with(out: &mut Vec<u8>, code: &str, argument: &[u8], text: &str
     human_text(out, text);
 }
 
+/// Writes the text for the user, if there is one, and ends the response.
 fn human_text(out: &mut Vec<u8>, text: &str) {
     if !text.is_empty() {
         out.push(b' ');
@@ -78,12 +79,13 @@ pub(super) fn string(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
+/// Writes a literal, also of a text that a quoted string can hold. Scripts are written so.
 pub(super) fn literal(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(format!("{{{}}}\r\n", text.len()).as_bytes());
     out.extend_from_slice(text);
 }
 
-/// Writes a line of one or two strings.
+/// Writes one line of the capabilities: a name, and its value if it has one.
 pub(super) fn capability(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     string(out, name.as_bytes());
     if let Some(value) = value {

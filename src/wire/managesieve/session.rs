@@ -1,9 +1,10 @@
 //! One ManageSieve session as a state machine that consumes bytes.
 //!
-//! - A client that is not logged in can only log in, begin TLS, and use the commands that concern
-//!   the connection (RFC 5804 §2).
-//! - After too many refused commands or failed logins the session closes with BYE.
-//! - The output is bounded, however many commands are pipelined.
+//! - A client that is not logged in can only log in, begin TLS, and send CAPABILITY, NOOP and
+//!   LOGOUT (RFC 5804 §2).
+//! - After too many refused commands, failed logins, or commands without a login the session closes
+//!   with BYE; so it does if it cannot find the end of a command.
+//! - The output is bounded, however many commands are pipelined (`Step::Flush`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -14,48 +15,54 @@ use super::response::{Code, capability, literal, ok_with, status, string};
 use super::step::{Answer, Rejection, Request, Settings, Step};
 use crate::wire::sasl::{self, AccountKeys, Exchange, MAX_RESPONSE_BYTES, Mechanism, SaslFailure};
 
-/// Largest literal of a name or a tag. The longest name that is allowed has 512 bytes.
+/// Largest literal that is no script and no response of a login: a name or a tag. The longest name
+/// has 128 characters of up to 4 bytes.
 const MAX_NAME_BYTES: usize = 1024;
 /// Longest response of a login, in base64.
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
 /// The name and the version of the program (RFC 5804 §1.7, RFC 9661 §1.2.1).
 pub const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"));
-/// With this many bytes of output, the session asks for it to be sent. So the output exceeds this
-/// by one answer at most.
+/// With this many bytes of output or more, the session asks for it to be sent before it reads the
+/// next command. So the output exceeds this number by one answer at most.
 pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
-/// The text does not depend on the name, so it does not tell whether anybody has it.
+/// The answer to a failed login with SCRAM. It does not depend on the name of the client, so it
+/// does not tell whether an account has the name.
 const SCRAM_FAILED: &str = "the login failed; SCRAM accepts the name of the account and no other \
                             address of it, and a password from before this server knew SCRAM only \
                             after it was set again; PLAIN accepts both";
 
-/// The driver gives the session bytes and carries out its steps.
+/// One session. Its driver gives it input with `step`, carries out the step that is returned, and
+/// sends `output`.
 #[derive(Debug)]
 pub struct Session {
     settings: Settings,
-    /// The nonces of logins are made of this.
+    /// The nonces of logins are made of this and of `nonces`.
     seed: [u8; 32],
+    /// How many nonces were made.
     nonces: u64,
     reader: Reader,
     out: Vec<u8>,
     login: LoginState,
     is_closed: bool,
+    /// The commands that this session refused.
     errors: u32,
-    /// Commands and blank lines without a login.
+    /// Commands and blank lines without a login. A login sets it to 0.
     early_commands: u32,
+    /// Logins that failed or were not checked.
     failed_logins: u32,
 }
 
 #[derive(Debug)]
 enum LoginState {
     No,
-    /// The client answers a challenge, or the driver a question.
+    /// The client has to answer a challenge, or the driver a question.
     Begun(Box<Exchange>),
     /// With the name of the account.
     Done(String),
 }
 
 impl Session {
-    /// The greeting is in the output. `seed` is random.
+    /// Begins a session, with the greeting in the output. `seed` must be random.
     #[must_use]
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
         let mut session = Self {
@@ -74,8 +81,9 @@ impl Session {
         session
     }
 
-    /// Begins a session after STARTTLS. Nothing is carried over but the settings of the connection
-    /// (RFC 5804 §2.2). The capabilities are in the output.
+    /// Begins a session after STARTTLS, with the capabilities in the output. Nothing of the session
+    /// before is carried over (RFC 5804 §2.2). STARTTLS is not offered again, whatever `settings`
+    /// say of it. `seed` must be another random one.
     #[must_use]
     pub fn after_starttls(settings: Settings, seed: [u8; 32]) -> Self {
         Self::new(Settings { starttls: false, ..settings }, seed)
@@ -91,14 +99,15 @@ impl Session {
         matches!(self.login, LoginState::Done(_))
     }
 
-    /// Ends the session with BYE.
+    /// Writes BYE to the output. All further steps are `Step::Close`.
     pub fn shut(&mut self, code: Option<Code>, text: &str) {
         status(&mut self.out, "BYE", code, text);
         self.is_closed = true;
     }
 
-    /// Consumes input, which may have several pipelined commands. Returns the number of consumed
-    /// bytes, and the next step.
+    /// Consumes input up to the first command that needs a step of the driver, or until there is
+    /// much output. Answers the commands before that in the output. Returns the number of consumed
+    /// bytes, and the step.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step) {
         let mut consumed = 0_usize;
         while !self.is_closed {
@@ -126,12 +135,13 @@ impl Session {
         (consumed, Step::Close)
     }
 
-    /// Answers `Question::Keys` of a login.
+    /// Answers `Question::Keys` of a login: the client gets a challenge.
     pub fn found_keys(&mut self, keys: AccountKeys) {
         drop(self.continue_login(|exchange| exchange.challenge_with(keys), ""));
     }
 
-    /// Answers a question about credentials: they are right. `owner` is the name of the account.
+    /// Answers a question other than `Question::Keys`: the client may log in. `owner` is the name
+    /// of the account.
     pub fn accept(&mut self, owner: &str) {
         drop(self.continue_login(Exchange::accept, owner));
     }
@@ -142,8 +152,8 @@ impl Session {
             Rejection::Credentials => drop(self.continue_login(Exchange::reject, "")),
             Rejection::NotChecked(text) => {
                 self.login = LoginState::No;
-                // It counts like a failed login, or a client could go on asking.
-                if self.has_failed_too_often() {
+                // This counts like a failed login. Otherwise a client could go on without end.
+                if self.count_failed_login() {
                     return self.shut(Some(Code::TryLater), &text);
                 }
                 status(&mut self.out, "NO", Some(Code::TryLater), &text);
@@ -176,7 +186,7 @@ impl Session {
         status(&mut self.out, "OK", None, text);
     }
 
-    /// Answers NO, and counts it.
+    /// Counts an error, and answers NO, or BYE if there are too many. Always returns `None`.
     fn refuse(&mut self, code: Option<Code>, text: &str) -> Option<Step> {
         self.errors = self.errors.saturating_add(1);
         if self.errors > self.settings.max_errors {
@@ -240,6 +250,7 @@ impl Session {
         }
     }
 
+    /// Passes a request on to the driver, unless it can be refused without one.
     fn request(&mut self, request: Request) -> Option<Step> {
         let max = self.settings.max_script;
         match &request {
@@ -251,12 +262,13 @@ impl Session {
         }
     }
 
+    /// Refuses a script that is too large, or would be.
     fn refuse_size(&mut self) -> Option<Step> {
         let text = format!("a script may have up to {} bytes", self.settings.max_script);
         self.refuse(Some(Code::MaxSize), &text)
     }
 
-    /// Refuses a command that was not read to its end.
+    /// Refuses a command that the reader refused. It fails a login of which it was a response.
     fn unread(&mut self, error: ReadError, tokens: &[CommandToken]) -> Option<Step> {
         if matches!(self.login, LoginState::Begun(_)) {
             self.login = LoginState::No;
@@ -264,6 +276,7 @@ impl Session {
             return None;
         }
         match error {
+            // Without a login, a literal of a script may only be as large as a name.
             _ if takes_script(tokens) && !self.is_logged_in() => self.refuse(None, LOG_IN_FIRST),
             ReadError::LargeLiteral if takes_script(tokens) => self.refuse_size(),
             ReadError::LargeLiteral | ReadError::LongQuoted => {
@@ -307,6 +320,7 @@ impl Session {
         self.continue_login(|exchange| exchange.begin(initial.as_deref()), "")
     }
 
+    /// Returns a nonce that was not used before, of 18 bytes in base64.
     fn nonce(&mut self) -> String {
         self.nonces = self.nonces.saturating_add(1);
         let hash = blake3::keyed_hash(&self.seed, &self.nonces.to_be_bytes());
@@ -314,7 +328,8 @@ impl Session {
         URL_SAFE_NO_PAD.encode(nonce)
     }
 
-    /// Continues a login with a line that is one string.
+    /// Continues a login with the response of the client: one string. `*` cancels the login, and
+    /// any other tokens fail it.
     fn login_response(&mut self, tokens: &[CommandToken]) -> Option<Step> {
         let response = match tokens {
             [CommandToken::Text(text)] if text == b"*" => {
@@ -332,6 +347,8 @@ impl Session {
         None
     }
 
+    /// Calls `next` with the exchange, and writes what the client is told. Does nothing if no login
+    /// has begun. `owner` is the name of the account; only `accept` needs it.
     fn continue_login(
         &mut self,
         next: impl FnOnce(&mut Exchange) -> sasl::Step,
@@ -366,14 +383,14 @@ impl Session {
         }
     }
 
-    /// Counts a login that is refused. Returns whether it is the last of the connection.
-    fn has_failed_too_often(&mut self) -> bool {
+    /// Counts a login that is refused. Returns whether the session must close.
+    fn count_failed_login(&mut self) -> bool {
         self.failed_logins = self.failed_logins.saturating_add(1);
         self.failed_logins >= self.settings.max_failed_logins
     }
 
     fn login_failed(&mut self, failure: SaslFailure, is_scram: bool) {
-        if self.has_failed_too_often() {
+        if self.count_failed_login() {
             return self.shut(None, "too many logins that failed");
         }
         let text = match failure {
@@ -385,6 +402,7 @@ impl Session {
         status(&mut self.out, "NO", None, text);
     }
 
+    /// Writes the capabilities, and OK with the text, as for the greeting and CAPABILITY.
     fn capabilities(&mut self, text: &str) {
         let mechanisms = if self.settings.login {
             let offered = Mechanism::offered(self.settings.binding.as_ref());
@@ -416,7 +434,7 @@ impl Session {
 
 const LOG_IN_FIRST: &str = "log in first";
 
-/// Whether the next argument after these tokens is the script of a command.
+/// Whether the next token of the command after these ones is a script.
 fn takes_script(tokens: &[CommandToken]) -> bool {
     match tokens {
         [CommandToken::Atom(verb)] => verb.eq_ignore_ascii_case("CHECKSCRIPT"),
@@ -425,7 +443,7 @@ fn takes_script(tokens: &[CommandToken]) -> bool {
     }
 }
 
-/// The largest literal that may follow these tokens.
+/// Returns the most bytes of a literal that follows these tokens of a command.
 fn max_literal(login: &LoginState, settings: &Settings, tokens: &[CommandToken]) -> usize {
     match (login, tokens) {
         (LoginState::Begun(_), _) => MAX_ENCODED_BYTES,

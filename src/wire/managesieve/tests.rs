@@ -22,7 +22,7 @@ fn settings() -> Settings {
     }
 }
 
-/// Answers requests like an account with some scripts, and knows the password `secret`.
+/// Answers requests like an account that has no scripts at first and the password `secret`.
 #[derive(Default)]
 struct Driver {
     requests: Vec<Request>,
@@ -148,8 +148,8 @@ fn plain(name: &str, password: &str) -> Vec<u8> {
     format!("AUTHENTICATE \"PLAIN\" \"{response}\"\r\n").into_bytes()
 }
 
-/// Runs the lines that begin with `C: `, and compares the answers with the lines that begin with
-/// `S: `. A line without either belongs to the text before it, after a line break.
+/// Sends lines with `C:` that follow one another, and compares all that the session answers with
+/// the lines with `S:` after them; then the next such group.
 fn transcript(text: &str) {
     let (mut session, mut driver) = logged_in(settings());
     check(&mut session, &mut driver, text);
@@ -229,16 +229,16 @@ fn only_some_commands_work_before_the_login() {
         C: PUTSCRIPT "a" {1030+}
         "#,
     );
-    // The literal is larger than a name may be, and is discarded.
+    // The literal is larger than a name may be (1024 bytes), and is discarded.
     let script = [b"LOGOUT\r\n".repeat(128), b"LOGOUT\r\n\r\n".to_vec()].concat();
     let sent = driver.run(&mut session, &[&script[..1030], b"\r\nUNAUTHENTICATE\r\nNOOP\r\n"]);
     assert_eq!(sent, "NO \"log in first\"\r\nNO \"log in first\"\r\nOK \"done\"\r\n");
     assert!(driver.requests.is_empty());
 }
 
-/// RFC 5804 §2.6 to §2.11.
+/// RFC 5804 §2.5 to §2.9.
 #[test]
-fn scripts_are_stored_listed_activated_renamed_and_deleted() {
+fn scripts_are_stored_listed_activated_and_given_back() {
     transcript(
         r#"
         C: LISTSCRIPTS
@@ -279,7 +279,7 @@ fn scripts_are_stored_listed_activated_renamed_and_deleted() {
 }
 
 #[test]
-fn active_script_is_kept_and_renamed() {
+fn active_script_is_not_deleted_and_no_name_is_given_twice() {
     transcript(
         r#"
         C: PUTSCRIPT "a" "keep;"
@@ -311,7 +311,7 @@ fn active_script_is_kept_and_renamed() {
     );
 }
 
-/// RFC 5804 §2.6, §2.12: errors are a text of several lines; warnings come with OK.
+/// RFC 5804 §2.6, §2.12: errors are a text of several lines (see `Driver`); warnings come with OK.
 #[test]
 fn errors_and_warnings_of_a_script_are_told() {
     transcript(
@@ -356,6 +356,7 @@ fn noop_echoes_its_tag_and_unauthenticate_ends_the_login() {
     );
 }
 
+/// In base64 are `Username:`, `Password:`, `ann`, `secret`, and `\0ann\0wrong` for PLAIN.
 #[test]
 fn login_in_several_lines() {
     let mut session = Session::new(settings(), SEED);
@@ -394,7 +395,7 @@ fn login_in_several_lines() {
     assert!(session.is_logged_in());
 }
 
-/// The client guesses at a name that nobody has.
+/// The client guesses a password of an account that has no keys, or of a name that nobody has.
 #[test]
 fn refused_scram_login_tells_when_a_password_must_be_set_again() {
     let mut session = Session::new(settings(), SEED);
@@ -404,8 +405,7 @@ fn refused_scram_login_tells_when_a_password_must_be_set_again() {
     let line = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{first}\"\r\n");
     let (_, step) = session.step(line.as_bytes());
     assert_eq!(step, Step::Ask(Question::Keys { name: "ann".into() }));
-    let (salt, iterations) = (b"salt".to_vec(), 4096);
-    session.found_keys(AccountKeys { salt, iterations, keys: Vec::new() });
+    session.found_keys(AccountKeys { salt: b"salt".to_vec(), iterations: 4096, keys: Vec::new() });
     let challenge = String::from_utf8(std::mem::take(session.output())).unwrap();
     let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
     let last = STANDARD.encode(client.last(&challenge));
@@ -444,7 +444,7 @@ fn session_closes_after_too_many_failed_logins_or_errors() {
     let no = "NO \"unknown command\"\r\n";
     assert_eq!(sent, format!("{no}{no}BYE \"too many errors in this session\"\r\n"));
     assert_eq!(session.step(b"NOOP\r\n"), (0, Step::Close));
-    // Without a login, each command and each blank line counts.
+    // Without a login, each command and each blank line counts, from UNAUTHENTICATE on.
     let (mut session, mut driver) = logged_in(Settings { max_errors: 2, ..settings() });
     let sent = driver.run(&mut session, &[b"NOOP\r\n\r\nNOOP\r\nNOOP\r\nUNAUTHENTICATE\r\n"]);
     assert_eq!(sent, "OK \"done\"\r\n".repeat(3) + "OK\r\n");
@@ -463,7 +463,7 @@ fn output_of_pipelined_commands_is_bounded() {
     let largest = MAX_PENDING_OUTPUT + max_script + 100;
     assert!(driver.largest_output < largest, "{}", driver.largest_output);
 
-    // Commands that the session answers by itself, before a login.
+    // Commands that the session answers by itself, before a login. The greeting is one answer more.
     let mut session = Session::new(Settings { max_errors: 10_000, ..settings() }, SEED);
     let mut driver = Driver::default();
     let sent = driver.run(&mut session, &[&b"CAPABILITY\r\n".repeat(2000)]);
@@ -511,7 +511,7 @@ fn refused_commands_are_read_to_their_end() {
     let bye = "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n";
     assert_eq!(sent, bye);
 
-    // The literal of a marker with more digits than are read must not be read as commands.
+    // Too long a marker: its literal is no command. Cut nowhere, in the marker, in or after CRLF.
     for length in ["00000000000000000006+", "000000000000006", "00000000000006+"] {
         let long = format!("GETSCRIPT \"{}\" ", "x".repeat(5000));
         for start in ["GETSCRIPT ", "GETSCRIPT \"a\"", "GETSCRIPT \"", long.as_str()] {

@@ -1,4 +1,5 @@
-//! A client of SCRAM-SHA-256 for tests, written apart from the server.
+//! A client of SCRAM-SHA-256 for tests, written apart from the server: only the code of the crypto
+//! library is common to both.
 
 use std::num::NonZeroU32;
 
@@ -6,9 +7,13 @@ use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+/// Always sends the same nonce, does not prepare its password, and does not check the server.
 pub(crate) struct Client {
+    /// The gs2-header of RFC 5801 §4.
     pub(super) header: &'static str,
+    /// The first message without the header.
     pub(super) bare: String,
+    /// The bytes of the channel binding; empty without one.
     pub(super) binding: Vec<u8>,
     pub(super) password: &'static str,
 }
@@ -24,17 +29,19 @@ impl Client {
         Self { binding, ..Self::bound("p=tls-exporter,,", name, password) }
     }
 
-    /// `header` is the gs2-header of RFC 5801 §4.
+    /// Uses `header`, which may name a channel binding, but no bytes of one.
     pub(super) fn bound(header: &'static str, name: &str, password: &'static str) -> Self {
         let name = name.replace('=', "=3D").replace(',', "=2C");
         let bare = format!("n={name},r=fyko+d2lbbFgONRv9qkxdawL");
         Self { header, bare, binding: Vec::new(), password }
     }
 
+    /// Returns the first message.
     pub(crate) fn first(&self) -> Vec<u8> {
         format!("{}{}", self.header, self.bare).into_bytes()
     }
 
+    /// Returns the second and last message, which answers the challenge.
     pub(crate) fn last(&self, challenge: &[u8]) -> Vec<u8> {
         let challenge = std::str::from_utf8(challenge).unwrap();
         let attribute = |name: &str| {

@@ -1,4 +1,8 @@
 //! One exchange of challenges and responses as a state machine.
+//!
+//! The caller begins with [`Exchange::begin`], carries out the step that is returned, and gives the
+//! exchange what came of it, until a step is a success or a failure. A call that does not fit the
+//! last step ends the exchange with `SaslFailure::Malformed`, but for [`Exchange::reject`].
 
 use super::oauth;
 use super::scram::{AccountKeys, Challenged, ChannelBinding, ClientFirst, FirstError, Proven};
@@ -8,7 +12,7 @@ use crate::model::ScramKeys;
 /// The login of one client, from the choice of a mechanism to its success or failure.
 pub struct Exchange {
     mechanism: Mechanism,
-    /// Random, for SCRAM: printable ASCII without a comma.
+    /// The server's part of the nonce of SCRAM; not used by other mechanisms.
     nonce: String,
     binding: Option<ChannelBinding>,
     state: ExchangeState,
@@ -17,14 +21,17 @@ pub struct Exchange {
 enum ExchangeState {
     /// The first response of the client is expected.
     Initial,
+    /// LOGIN: the password is expected.
     LoginPassword {
         name: String,
     },
+    /// The answer to `Question::Keys` is expected.
     ScramKeys(ClientFirst),
+    /// The client's proof of the password is expected.
     ScramProof(Box<Challenged>),
     /// The caller checks the credentials. Success has this last message of the server.
     Checking(Option<Vec<u8>>),
-    /// The client was told why its token is refused.
+    /// The client was told why its token is refused. Any response of it now gets the failure.
     TokenRefused,
     Over,
 }
@@ -34,25 +41,28 @@ enum ExchangeState {
 pub enum Step {
     /// Sends a challenge, and gives the response to [`Exchange::respond`].
     Challenge(Vec<u8>),
+    /// Answers the question.
     Ask(Question),
-    /// The login succeeded. Some mechanisms have a last message to the client.
+    /// The login succeeded. SCRAM has a last message to the client.
     Success(Option<Vec<u8>>),
+    /// The login failed, and the exchange is over.
     Failure(SaslFailure),
 }
 
-/// What an exchange must know. `authorization` is the name of the account that the client wants to
-/// act as, if it said so.
+/// What an exchange must know. `name` is the name with which the client logs in. `authorization` is
+/// the name of the account that the client wants to act as, if it said so; the caller must check
+/// that it may.
 #[derive(PartialEq, Eq)]
 pub enum Question {
     /// Whether the password is right. Answered by `accept` or `reject`.
     Password { authorization: Option<String>, name: String, password: String },
     /// Whether the access token is valid. Answered by `accept` or `reject`.
     Token { authorization: Option<String>, token: String },
-    /// The keys of the account with this name, or for a name that nobody has keys that match
-    /// nothing. Answered by `challenge_with`.
+    /// The keys of the account with this name; for a name that no account has, none, with a salt
+    /// that looks like any other. Answered by `challenge_with`, or by `reject`.
     Keys { name: String },
-    /// The client proved that it has the password with these keys, which are among those that were
-    /// given. Whether the account may log in. Answered by `accept` or `reject`.
+    /// Whether the account may log in. The client proved that it has the password with these keys,
+    /// which are among those that were given. Answered by `accept` or `reject`.
     Proof { authorization: Option<String>, name: String, keys: ScramKeys },
 }
 
@@ -69,11 +79,13 @@ impl std::fmt::Debug for Question {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaslFailure {
-    /// The response is not one of the mechanism, or is longer than [`MAX_RESPONSE_BYTES`].
+    /// The response is not UTF-8, is not one of the mechanism, is longer than
+    /// [`MAX_RESPONSE_BYTES`], or came when none was expected.
     Malformed,
     /// The client does not use channel binding as this server offers it.
     ChannelBinding,
-    /// The credentials are wrong.
+    /// The credentials are wrong. A client's last message of SCRAM counts as wrong, too, if its
+    /// syntax is invalid or it is bound to another connection.
     Credentials,
 }
 
@@ -84,8 +96,8 @@ impl std::fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    /// `nonce` must be random, and printable ASCII without a comma. `binding` is that of the
-    /// connection, if SCRAM-SHA-256-PLUS is offered.
+    /// `nonce` must be random, and printable ASCII without a comma. `binding` is the connection's
+    /// channel binding, and must not be `None` with SCRAM-SHA-256-PLUS.
     #[must_use]
     pub fn new(mechanism: Mechanism, nonce: String, binding: Option<ChannelBinding>) -> Self {
         Self { mechanism, nonce, binding, state: ExchangeState::Initial }
@@ -96,10 +108,11 @@ impl Exchange {
         matches!(self.mechanism, Mechanism::ScramSha256 | Mechanism::ScramSha256Plus)
     }
 
-    /// Begins with the response that the client sent with its choice, if it sent one.
+    /// Begins with the response that the client sent with its choice of a mechanism. If it sent
+    /// none, returns the challenge that asks for it.
     pub fn begin(&mut self, initial: Option<&[u8]>) -> Step {
         match (initial, self.mechanism) {
-            // LOGIN begins with a challenge (RFC 4422 §5.1).
+            // LOGIN begins with a challenge, so there is no initial response (RFC 4422 §5.1).
             (Some(_), Mechanism::Login) => self.fail(SaslFailure::Malformed),
             (Some(response), _) => self.respond(response),
             (None, Mechanism::Login) => Step::Challenge(b"Username:".to_vec()),
@@ -138,7 +151,7 @@ impl Exchange {
         }
     }
 
-    /// Answers `Question::Keys` with the keys.
+    /// Answers `Question::Keys` with the keys. Returns the challenge.
     pub fn challenge_with(&mut self, keys: AccountKeys) -> Step {
         let state = std::mem::replace(&mut self.state, ExchangeState::Over);
         let ExchangeState::ScramKeys(first) = state else {
@@ -150,7 +163,7 @@ impl Exchange {
         Step::Challenge(message)
     }
 
-    /// Answers a question about credentials: they are right.
+    /// Answers a question other than `Question::Keys`: the client may log in.
     pub fn accept(&mut self) -> Step {
         match std::mem::replace(&mut self.state, ExchangeState::Over) {
             ExchangeState::Checking(message) => Step::Success(message),
@@ -158,7 +171,8 @@ impl Exchange {
         }
     }
 
-    /// Answers a question about credentials: they are wrong, or were not checked.
+    /// Answers any question: the client may not log in. With OAUTHBEARER this returns a challenge
+    /// that says so, and the client's response to it gets the failure.
     pub fn reject(&mut self) -> Step {
         if self.mechanism == Mechanism::OAuthBearer {
             self.state = ExchangeState::TokenRefused;
@@ -172,6 +186,7 @@ impl Exchange {
         Step::Failure(failure)
     }
 
+    /// Asks about credentials. `last_message` is sent to the client with a success.
     fn ask(&mut self, last_message: Option<Vec<u8>>, question: Question) -> Step {
         self.state = ExchangeState::Checking(last_message);
         Step::Ask(question)
@@ -200,6 +215,7 @@ impl Exchange {
                 let authorization = response.authorization;
                 self.ask(None, Question::Token { authorization, token })
             }
+            // The client asks how to get a token; the challenge tells.
             None => self.reject(),
         }
     }

@@ -1,11 +1,13 @@
 //! SASL (RFC 4422): the server's side of the mechanisms by which a client logs in.
 //!
 //! - An exchange reads no socket, no clock and no account. It is given the client's responses and
-//!   what it asked for, and returns the next step.
-//! - Responses are given without the encoding of the protocol, which is base64 mostly.
-//! - The name of a client that logs in with SCRAM is answered alike whether or not an account has
-//!   it: the caller gives keys that match nothing for other names.
-//! - Names are passed on as they came. Passwords for SCRAM are prepared with `SASLprep` (RFC 4013).
+//!   the answers to its own questions, and returns the next step.
+//! - Responses are given, and challenges returned, without the encoding of the protocol, which is
+//!   base64 mostly.
+//! - A client that logs in with SCRAM gets the same kind of challenge whether or not an account has
+//!   the name: for other names the caller gives a salt and no keys.
+//! - Names and passwords are passed on without normalization. Only `derive_keys` prepares the
+//!   password, with `SASLprep` (RFC 4013).
 
 #[cfg(test)]
 pub(crate) mod client;
@@ -17,7 +19,7 @@ mod scram;
 pub use exchange::{Exchange, Question, SaslFailure, Step};
 pub use scram::{AccountKeys, ChannelBinding, derive_keys};
 
-/// Longest response of a client, decoded.
+/// Longest response of a client, decoded. A longer one fails the login.
 pub const MAX_RESPONSE_BYTES: usize = 8 * 1024;
 
 /// A mechanism that this server knows.
@@ -57,8 +59,8 @@ impl Mechanism {
         Self::ALL.into_iter().find(|mechanism| mechanism.name().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the mechanisms to offer on an encrypted connection. SCRAM-SHA-256-PLUS needs the
-    /// connection's channel binding.
+    /// Returns the mechanisms to offer on a connection on which clients may log in. Without
+    /// `binding`, the connection's channel binding, SCRAM-SHA-256-PLUS is not among them.
     pub fn offered(binding: Option<&ChannelBinding>) -> impl Iterator<Item = Self> {
         let is_bound = binding.is_some();
         Self::ALL.into_iter().filter(move |one| is_bound || *one != Self::ScramSha256Plus)

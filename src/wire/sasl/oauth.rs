@@ -5,45 +5,48 @@
 //! kvpair      = key "=" value kvsep
 //! kvsep       = %x01
 //! ```
+//!
+//! A single separator is the response to the challenge of a failed login. It is not read here,
+//! because any response ends such a login.
 
 use super::scram::{Binding, gs2_header};
 
 const SEPARATOR: char = '\u{1}';
 
-/// The challenge that says why the login failed (RFC 7628 §3.2.2). The client answers it with one
-/// byte 0x01.
+/// The challenge that says why the login failed (RFC 7628 §3.2.2).
 pub(super) const INVALID_TOKEN: &[u8] = br#"{"status":"invalid_token","schemes":"bearer"}"#;
 
 pub(super) struct BearerResponse {
+    /// The name of the account that the client wants to act as, if it said so.
     pub(super) authorization: Option<String>,
-    /// `None` if the client asks how to get a token (RFC 7628 §4.3).
+    /// `None` if `auth` is empty: the client asks how to get a token (RFC 7628 §4.3).
     pub(super) token: Option<String>,
 }
 
-/// Returns what the client sent, or `None` if it is no response of OAUTHBEARER. `host`, `port` and
-/// unknown keys are ignored.
+/// Returns what the client sent, or `None` if it is no response of OAUTHBEARER. It has `auth` once;
+/// `host`, `port` and unknown keys are ignored.
 pub(super) fn parse(response: &str) -> Option<BearerResponse> {
     let (header, rest) = gs2_header(response)?;
     if header.binding != Binding::Unsupported && header.binding != Binding::NotOffered {
         return None;
     }
     let pairs = rest.strip_prefix(SEPARATOR)?.strip_suffix(SEPARATOR)?;
-    // The last pair ends with a separator, too.
+    // The last pair ends with a separator of its own before the one that ends the response.
     if !pairs.is_empty() && !pairs.ends_with(SEPARATOR) {
         return None;
     }
-    let mut authority = None;
+    let mut auth_value = None;
     for pair in pairs.split_terminator(SEPARATOR) {
         let (key, value) = pair.split_once('=')?;
         let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
         if !is_key {
             return None;
         }
-        if key == "auth" && authority.replace(value).is_some() {
+        if key == "auth" && auth_value.replace(value).is_some() {
             return None;
         }
     }
-    let token = match authority? {
+    let token = match auth_value? {
         "" => None,
         value => {
             let (scheme, token) = value.split_once(' ')?;

@@ -3,8 +3,8 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Maps spaces to U+0020, removes characters that are commonly mapped to nothing, and normalizes to
-/// NFKC. Does not refuse prohibited characters: a client that sends them has prepared them alike,
-/// or its login fails.
+/// NFKC. Does not refuse what RFC 4013 prohibits: a client that uses such a password has prepared
+/// it in the same way, or its login fails.
 #[must_use]
 pub(super) fn prepare(text: &str) -> String {
     if text.is_ascii() {
@@ -14,7 +14,7 @@ pub(super) fn prepare(text: &str) -> String {
     mapped.map(|c| if is_space(c) { ' ' } else { c }).nfkc().collect()
 }
 
-/// RFC 3454, table C.1.2, without U+200B, which table B.1 removes.
+/// RFC 3454, table C.1.2, without U+200B, which is in table B.1 too, and is removed.
 fn is_space(c: char) -> bool {
     matches!(
         c,

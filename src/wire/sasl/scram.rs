@@ -34,13 +34,16 @@ pub(super) enum Binding {
     Used(String),
 }
 
+/// The head of a client's first message (RFC 5801 §4, `gs2-header`).
 pub(super) struct Gs2Header {
     pub(super) binding: Binding,
+    /// The name of the account that the client wants to act as, if it said so.
     pub(super) authorization: Option<String>,
+    /// The header as it came, with both commas.
     text: String,
 }
 
-/// Splits `gs2-header` (RFC 5801 §4) from the rest of a message.
+/// Splits the header from the rest of a message. `None` if there is no such header.
 pub(super) fn gs2_header(message: &str) -> Option<(Gs2Header, &str)> {
     let (flag, rest) = message.split_once(',')?;
     let (authorization, rest) = rest.split_once(',')?;
@@ -64,7 +67,7 @@ pub(super) fn gs2_header(message: &str) -> Option<(Gs2Header, &str)> {
     Some((Gs2Header { binding, authorization, text }, rest))
 }
 
-/// Decodes `=2C` and `=3D`. `None` for an empty name or another `=`.
+/// Decodes `=2C` and `=3D`. `None` for an empty name, a NUL, or another `=`.
 fn sasl_name(text: &str) -> Option<String> {
     let mut pieces = text.split('=');
     let mut name = pieces.next()?.to_owned();
@@ -83,12 +86,13 @@ fn sasl_name(text: &str) -> Option<String> {
 /// The first message of the client.
 pub(super) struct ClientFirst {
     header: Gs2Header,
+    /// The message without the header.
     bare: String,
     pub(super) name: String,
     nonce: String,
 }
 
-/// Why a first message was not accepted.
+/// Why the client's first message was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstError {
     Syntax,
@@ -98,8 +102,9 @@ pub(super) enum FirstError {
 }
 
 impl ClientFirst {
-    /// `binding` is that of the connection; with it, SCRAM-SHA-256-PLUS is offered. `is_plus` tells
-    /// whether the client chose it.
+    /// `binding` is the connection's channel binding. With one, SCRAM-SHA-256-PLUS is offered.
+    /// `is_plus` tells whether the client chose that mechanism; then `binding` must be there.
+    /// Attributes after the nonce are ignored.
     pub(super) fn parse(
         message: &str,
         binding: Option<&ChannelBinding>,
@@ -113,7 +118,7 @@ impl ClientFirst {
             _ => return Err(FirstError::Binding),
         }
         let mut attributes = bare.split(',');
-        // A mandatory extension `m=` would stand before the name: none is known.
+        // A mandatory extension, `m=`, stands before the name. None is known, so it is refused.
         let name = attributes.next().and_then(|text| text.strip_prefix("n="));
         let nonce = attributes.next().and_then(|text| text.strip_prefix("r="));
         let name = name.and_then(sasl_name).ok_or(FirstError::Syntax)?;
@@ -131,14 +136,14 @@ fn is_nonce(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// The keys of an account's passwords, which have one salt and one count in common, because the
+/// The keys of an account's passwords. All have the same salt and number of rounds, because the
 /// client is told these before it shows which password it has.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccountKeys {
     pub salt: Vec<u8>,
     /// The rounds of PBKDF2; at least 4096 (RFC 7677 §4).
     pub iterations: u32,
-    /// None if no password can be used with SCRAM.
+    /// Empty if no password of the account can be used with SCRAM, or no account has the name.
     pub keys: Vec<ScramKeys>,
 }
 
@@ -148,13 +153,14 @@ impl std::fmt::Debug for AccountKeys {
     }
 }
 
-/// An exchange whose second message of the server was made.
+/// An exchange after the server's first message, the challenge, was made.
 pub(super) struct Challenged {
     first: ClientFirst,
-    /// Of client and server.
+    /// The client's nonce, and the server's after it.
     nonce: String,
     server_first: String,
     keys: Vec<ScramKeys>,
+    /// The connection's channel binding, if the client uses it.
     binding: Option<ChannelBinding>,
 }
 
@@ -162,13 +168,14 @@ pub(super) struct Challenged {
 pub(super) struct Proven {
     pub(super) name: String,
     pub(super) authorization: Option<String>,
+    /// The keys that the proof matches.
     pub(super) keys: ScramKeys,
     /// The last message of the server.
     pub(super) server_final: Vec<u8>,
 }
 
 impl Challenged {
-    /// `nonce` is random: printable ASCII without a comma.
+    /// Makes the challenge. `nonce` is the server's: random, and printable ASCII without a comma.
     pub(super) fn new(
         first: ClientFirst,
         nonce: &str,
@@ -182,12 +189,13 @@ impl Challenged {
         Self { first, nonce, server_first, keys, binding: binding.filter(|_| is_bound) }
     }
 
+    /// Returns the challenge.
     pub(super) fn message(&self) -> Vec<u8> {
         self.server_first.clone().into_bytes()
     }
 
-    /// Returns `None` if the message is malformed, is bound to another connection, or has a proof
-    /// of none of the keys.
+    /// Checks the client's last message. Returns `None` if it is malformed, has another nonce or
+    /// other header, is bound to another connection, or has a proof of none of the keys.
     pub(super) fn prove(self, message: &str) -> Option<Proven> {
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let proof = <[u8; 32]>::try_from(STANDARD.decode(proof).ok()?).ok()?;
@@ -200,6 +208,7 @@ impl Challenged {
             return None;
         }
         let signed = format!("{},{},{without_proof}", self.first.bare, self.server_first);
+        // RFC 5802 §3: the proof is ClientKey XOR signature, and StoredKey the hash of ClientKey.
         let matches = |key: &ScramKeys| {
             let signature = hmac(&key.stored_key, signed.as_bytes());
             let mut client_key = proof;
@@ -214,7 +223,7 @@ impl Challenged {
     }
 }
 
-/// Derives the keys of a password (RFC 5802 §3). Takes long, as `iterations` says.
+/// Derives the keys of a password (RFC 5802 §3). The time that this takes grows with `iterations`.
 #[must_use]
 pub fn derive_keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> ScramKeys {
     let mut salted = [0; 32];
@@ -234,7 +243,7 @@ fn sha256(data: &[u8]) -> [u8; 32] {
     fixed(digest::digest(&digest::SHA256, data).as_ref())
 }
 
-/// Both functions above have 32 bytes.
+/// Makes an array of 32 bytes, which both functions above return.
 fn fixed(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);

@@ -97,7 +97,7 @@ fn scram_exchange_of_rfc_7677() {
     assert_eq!(scram.accept(), Step::Success(Some(last.to_vec())));
 }
 
-/// Logs in to an exchange that knows these keys.
+/// Runs the client against an exchange that is given these keys. Returns the exchange's last step.
 fn log_in(client: &Client, server: &mut Exchange, keys: AccountKeys) -> Step {
     match server.begin(Some(&client.first())) {
         Step::Ask(Question::Keys { name }) => assert_eq!(name, NAME),
@@ -107,7 +107,7 @@ fn log_in(client: &Client, server: &mut Exchange, keys: AccountKeys) -> Step {
     server.respond(&client.last(&challenge))
 }
 
-/// RFC 5802 §5.1: `=2C` and `=3D` in names.
+/// RFC 5802 §5.1: `=2C` and `=3D` in names, because `NAME` has a comma and an equals sign.
 #[test]
 fn scram_finds_which_of_several_passwords_the_client_has() {
     let mut keys = keys_of("one", b"salt");
@@ -125,7 +125,7 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
         });
         assert_eq!(log_in(&client, &mut server, keys.clone()), expected, "{password}");
     }
-    // Nobody has such keys.
+    // An account without keys, or a name that no account has.
     let mut server = exchange(Mechanism::ScramSha256);
     let nobody = AccountKeys { keys: Vec::new(), ..keys };
     let step = log_in(&Client::bound("n,,", NAME, "one"), &mut server, nobody);
@@ -215,7 +215,7 @@ fn scram_refuses_malformed_messages() {
         let last = String::from_utf8(good.last(&challenge)).unwrap();
         let step = server.respond(change(&last).as_bytes());
         assert_eq!(step, Step::Failure(SaslFailure::Credentials), "{}", change(&last));
-        // An exchange that failed is over.
+        // An exchange that failed is over, even for the right message.
         assert_eq!(server.respond(last.as_bytes()), Step::Failure(SaslFailure::Malformed));
     }
 }

@@ -8,7 +8,9 @@ use crate::model::Address;
 /// `=` has an empty value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
+    /// With the name of the client.
     Lhlo(String),
+    /// HELO or EHLO, which are not for LMTP.
     Helo,
     /// `None` is the null path `<>`.
     Mail(Option<Address>, Vec<(String, String)>),
@@ -22,9 +24,9 @@ pub enum Command {
     Help,
     Quit,
     StartTls,
-    /// `None` for an unavailable value.
+    /// Names in upper case, with their values; `None` for an unavailable value.
     XForward(Vec<(String, Option<String>)>),
-    /// `None` for an unavailable value.
+    /// As in `XForward`.
     XClient(Vec<(String, Option<String>)>),
 }
 
@@ -32,7 +34,8 @@ pub enum Command {
 pub enum CommandError {
     Unknown,
     Arguments,
-    /// The arguments of BDAT are invalid. If the size is known, that many bytes follow anyway.
+    /// The arguments of BDAT are invalid. The chunk follows anyway; this is its size, or `None` if
+    /// it cannot be read.
     Chunk(Option<u64>),
     Path(PathError),
 }
@@ -40,7 +43,7 @@ pub enum CommandError {
 /// Reads one line without its CRLF.
 ///
 /// # Errors
-/// `CommandError`.
+/// `Unknown` for the name of the command; the others for its arguments.
 pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
@@ -73,7 +76,7 @@ pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     }
 }
 
-/// Checks the client's name, because it goes into the trace field.
+/// Checks the client's name, because it goes into the Received field.
 fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
     let name = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let is_valid =
@@ -83,6 +86,7 @@ fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
 
 type PathAndParameters = (Option<Address>, Vec<(String, String)>);
 
+/// Reads `FROM:` or `TO:`, as `keyword` says, then a path and parameters.
 fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, CommandError> {
     let (found, rest) = argument.split_at_checked(keyword.len()).ok_or(CommandError::Arguments)?;
     if !found.eq_ignore_ascii_case(keyword) {
@@ -92,6 +96,7 @@ fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Comm
     Ok((address, parameters(rest).map_err(|_| CommandError::Arguments)?))
 }
 
+/// Reads `chunk-size [LAST]` (RFC 3030 §2).
 fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| CommandError::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
@@ -106,6 +111,7 @@ fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
     }
 }
 
+/// Reads `NAME=xtext` once or more. An empty value, `[UNAVAILABLE]` and `[TEMPUNAVAIL]` are `None`.
 fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
     let all: Option<Vec<_>> = text

@@ -1,7 +1,8 @@
 //! Adds and removes dot-stuffing (RFC 5321 §4.5.2), safe against SMTP smuggling.
 //!
-//! Only `<CRLF>.<CRLF>` ends a message, so that two servers cannot disagree on where it ends. A
-//! bare LF or CR does not end a line, and stays in the message.
+//! Only a line with a single dot ends a message: `<CRLF>.<CRLF>`, or `.<CRLF>` if the message is
+//! empty. A bare LF or CR does not end a line, and stays in the message. So two servers cannot
+//! disagree on where the message ends.
 
 /// Removes dot-stuffing from a message that arrives in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,9 +10,11 @@ pub struct DotUnstuffer(LinePosition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
-    /// Also at the start of the message.
+    /// At the start of a line, or of the message.
     Start,
+    /// Within a line, not after a CR.
     Line,
+    /// After a CR, which is in the output.
     Cr,
     /// After a dot at the start of a line.
     Dot,
@@ -50,7 +53,7 @@ impl DotUnstuffer {
                     self.0 = LinePosition::Start;
                     return (input.len().saturating_sub(after.len()), true);
                 }
-                // The dot was stuffed, and a bare CR follows it.
+                // The dot was stuffed, and a bare CR follows it. The dot is left out.
                 (LinePosition::DotCr, _) => {
                     out.push(b'\r');
                     (LinePosition::Cr, false)
@@ -74,7 +77,8 @@ impl DotUnstuffer {
     }
 }
 
-/// Adds dot-stuffing, the final dot, and CRLF if the message does not end in it.
+/// Returns the message with dot-stuffing and the final dot, and with a CRLF before that if the
+/// message is not empty and does not end in one.
 #[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn stuff(message: &[u8]) -> Vec<u8> {
@@ -143,6 +147,7 @@ mod tests {
             if !message.is_empty() && !message.ends_with(b"\r\n") {
                 message.extend_from_slice(b"\r\n");
             }
+            // The 6 bytes of the next command are not consumed.
             let wire = [stuff(&message), b"NOOP\r\n".to_vec()].concat();
             let (mut state, mut out) = (DotUnstuffer::default(), Vec::new());
             let (first, second) = wire.split_at(cut.min(wire.len()));

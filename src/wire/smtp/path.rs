@@ -8,7 +8,8 @@ pub enum PathError {
     Syntax,
     /// RFC 5321 §4.5.3.1, but with the bounds of `limits`.
     Long,
-    /// Not UTF-8, or control characters.
+    /// Not UTF-8, control characters, or a quoted string with a backslash before anything but a
+    /// character of printable ASCII.
     Characters,
 }
 
@@ -102,7 +103,8 @@ fn utf8(bytes: Vec<u8>) -> Result<String, PathError> {
     if text.chars().any(char::is_control) { Err(PathError::Characters) } else { Ok(text) }
 }
 
-/// Returns keywords in upper case, and values unchanged.
+/// Reads what follows a path: ` KEYWORD=value` or ` KEYWORD`, any number of times. Returns keywords
+/// in upper case, and values unchanged; a missing value is empty.
 pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
     let text = std::str::from_utf8(text).map_err(|_| PathError::Characters)?;
     if !text.is_empty() && !text.starts_with(' ') {

@@ -12,7 +12,8 @@ pub struct Reply {
     pub text: String,
 }
 
-/// 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
+/// The most bytes of text in a line, which may have 512 bytes with code, enhanced code and CRLF
+/// (RFC 5321 §4.5.3.1.5).
 const MAX_LINE_BYTES: usize = 480;
 
 impl Reply {
@@ -21,11 +22,13 @@ impl Reply {
         Self { code, enhanced: Some(enhanced), text: text.into() }
     }
 
+    /// Makes a reply without an enhanced code.
     #[must_use]
     pub fn bare(code: u16, text: impl Into<String>) -> Self {
         Self { code, enhanced: None, text: text.into() }
     }
 
+    /// Whether the code says success, or asks for more (354).
     #[must_use]
     pub fn is_positive(&self) -> bool {
         self.code < 400
@@ -56,6 +59,7 @@ impl Reply {
     }
 }
 
+/// Removes control characters, and cuts the line to `MAX_LINE_BYTES`.
 fn clean_line(line: &str) -> Cow<'_, str> {
     let cut = |line: &str| line.floor_char_boundary(MAX_LINE_BYTES);
     if !line.contains(char::is_control) {

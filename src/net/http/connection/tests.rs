@@ -47,6 +47,7 @@ async fn read_all(stream: &mut UnixStream) -> Vec<u8> {
 async fn closes_connections_without_a_request() {
     let router = Router::new().route("/", get(|| async { "here" }));
     let (dir, _switch) = listen(router, Duration::from_millis(200)).await;
+    // The preface of HTTP/2, and an empty SETTINGS frame (type 4).
     let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     for sent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", &preface]
     {
@@ -168,7 +169,8 @@ async fn closes_a_connection_whose_response_is_not_read() {
     let timeouts =
         Timeouts { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
     let (dir, _switch) = listen_with(router, timeouts).await;
-    // SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / from HPACK's static table, with authority "x".
+    // Two frames after 9 bytes of head each: SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / from
+    // HPACK's static table, with authority "x".
     let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];
     let mut stream = connect(dir.path()).await;

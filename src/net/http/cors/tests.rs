@@ -4,11 +4,14 @@ use crate::net::http::public::AllowedOrigins;
 const WEBMAIL: &str = "https://webmail.example.org";
 const EVIL: &str = "https://evil.example";
 
+/// Settings with `[http] url`, if it is given. They admit pages of `WEBMAIL`, and with `all` also
+/// those of any other origin.
 fn settings(url: Option<&str>, all: bool) -> HttpSettings {
     let origins = AllowedOrigins { all, named: vec![WEBMAIL.into()] };
     HttpSettings { url: url.map(str::to_owned), origins, ..HttpSettings::default() }
 }
 
+/// Whether a request to the host mail.example.org with these fields is refused.
 fn is_refused(
     settings: &HttpSettings,
     is_tls: bool,
@@ -92,7 +95,7 @@ fn sec_fetch_site_identifies_a_page_without_origin() {
     for own in ["same-origin", "none"] {
         assert!(!is_refused(&site, true, "POST", &[("sec-fetch-site", own)]), "{own}");
     }
-    // Node's fetch sends Sec-Fetch-Mode, although it is not a browser.
+    // Node's fetch sends Sec-Fetch-Mode and no Sec-Fetch-Site, although it is not a browser.
     assert!(!is_refused(&site, true, "POST", &[("sec-fetch-mode", "cors")]));
 }
 

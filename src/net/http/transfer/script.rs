@@ -1,4 +1,4 @@
-//! Imports a Sieve script.
+//! Imports a Sieve script: `POST /append-script`, which `super` describes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::model::{AccountId, limits};
 use crate::store::{Error, ScriptFault, Store};
 use crate::transfer::{ScriptAppendRequest, append_script};
 
-/// What the query of a request says.
+/// What the query of a request says. The body is the script.
 struct ScriptImportQuery {
     account: AccountId,
     name: String,
@@ -69,6 +69,8 @@ async fn try_import(
     Ok(json_response(StatusCode::OK, "application/json", &answer))
 }
 
+/// Adapts the script to what this site offers, and stores it, unless `dry_run` is set. Returns the
+/// JSON of the response.
 fn answer(
     store: &Store,
     settings: &filter::Settings,
@@ -86,7 +88,8 @@ fn answer(
         dry_run,
     };
     let appended = append_script(store, account, &new)?;
-    // Before the import of the messages, their mailboxes do not exist.
+    // A dry run comes before the import of the messages, so their mailboxes need not exist yet. The
+    // notes then say nothing of missing mailboxes.
     let mailboxes = match dry_run {
         true => None,
         false => Some(store.snapshot().mailboxes(account)?.into_iter().collect()),

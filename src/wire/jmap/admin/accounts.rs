@@ -24,16 +24,20 @@ vendor_methods! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountAddArguments {
+    /// The primary address.
     pub address: String,
     /// `None` is the address.
     pub name: Option<String>,
     pub display_name: Option<String>,
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// An IANA name.
+    /// The time zone, by an IANA name; `None` is the zone of the site.
     pub zone: Option<String>,
+    /// In bytes; `None` is no limit.
     pub quota_octets: Option<u64>,
+    /// `None` is no limit.
     pub quota_emails: Option<u64>,
+    /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
     /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     #[serde(default)]
@@ -42,6 +46,7 @@ pub struct AccountAddArguments {
     pub mailboxes: Option<String>,
 }
 
+/// An account. Members that are not described are as in `AccountAddArguments`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountAnswer {
@@ -53,13 +58,16 @@ pub struct AccountAnswer {
     /// `@domain` for each domain whose other addresses belong to the account.
     pub catch_alls: Vec<String>,
     pub display_name: Option<String>,
+    /// Whether new mail is accepted.
     pub active: bool,
     pub zone: Option<String>,
     pub unix_user: Option<String>,
     pub detail_files: bool,
     pub quota_octets: Option<u64>,
     pub quota_emails: Option<u64>,
+    /// The bytes of all emails that are not destroyed.
     pub octets: u64,
+    /// The number of all emails that are not destroyed.
     pub emails: u64,
     pub inbox_unread_emails: u64,
     pub inbox_unread_threads: u64,
@@ -96,17 +104,20 @@ pub struct AccountChanges {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliasArguments {
-    /// An address, or `@domain`.
+    /// An address, or `@domain` for all other addresses of a domain.
     pub address: String,
+    /// Removes the address from the account instead of adding it.
     #[serde(default)]
     pub remove: bool,
 }
 
+/// A domain whose addresses belong to the same accounts as those of another domain, `target`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliasDomainArguments {
     pub domain: String,
     /// Required unless the alias domain is removed.
     pub target: Option<String>,
+    /// Removes the alias domain instead of adding it.
     #[serde(default)]
     pub remove: bool,
 }
@@ -132,15 +143,18 @@ pub struct PasswordArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddArguments {
+    /// The account must have no token of this name.
     pub name: String,
-    /// `None` if the token never expires.
+    /// A date in the future; `None` if the token never expires.
     pub expires: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddAnswer {
     pub name: String,
+    /// The text of the token. No other answer has it.
     pub token: String,
+    /// `None` if the token never expires.
     pub expires: Option<String>,
 }
 
@@ -153,6 +167,7 @@ pub struct TokenListAnswer {
 pub struct TokenFacts {
     pub name: String,
     pub created: String,
+    /// `None` if the token never expires.
     pub expires: Option<String>,
 }
 

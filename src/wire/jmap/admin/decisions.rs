@@ -1,7 +1,8 @@
 //! The arguments and answers of the vendor methods for the vacation responder.
 //!
 //! - A time in an answer is a `UTCDate` (RFC 8620 §1.4). An argument may have any time zone.
-//! - A period contains `since` and does not contain `until`.
+//! - A period contains `since` and does not contain `until`. Without one of them it has no such
+//!   bound, but for Vacation/report.
 //! - A reason is the code of a `vacation::NoReplyReason`, or of a failure to send the reply.
 
 use std::collections::BTreeMap;
@@ -24,10 +25,11 @@ pub struct DecisionListArguments {
     pub limit: Option<u64>,
     pub since: Option<String>,
     pub until: Option<String>,
-    /// Only decisions to reply (true), or only decisions not to reply (false).
+    /// Only decisions to reply (true), or only decisions not to reply (false); `None` is both.
     pub answered: Option<bool>,
+    /// Only decisions with this reason.
     pub reason: Option<String>,
-    /// A part of the address, in any letter case.
+    /// Only decisions on senders with this text in their address, in any letter case.
     pub sender: Option<String>,
 }
 
@@ -35,9 +37,10 @@ pub struct DecisionListArguments {
 pub struct DecisionListAnswer {
     /// The newest first.
     pub list: Vec<DecisionFacts>,
-    /// When the current vacation began or will begin, or else the last one; `None` if not known.
+    /// When the account's vacation began or will begin. If it has ended, this is still when it
+    /// began. `None` if not known.
     pub began: Option<String>,
-    /// When the same vacation ended or will end; `None` if not known.
+    /// When that vacation ended or will end; `None` if not known.
     pub ended: Option<String>,
 }
 
@@ -52,8 +55,9 @@ pub struct DecisionFacts {
     pub recipient: String,
     /// `None` if a reply was queued.
     pub reason: Option<String>,
+    /// The evidence for the reason, for people. `None` if a reply was queued.
     pub detail: Option<String>,
-    /// The queued reply.
+    /// The id of the queued reply; `None` if there is none.
     pub action: Option<String>,
     /// What Sieve scripts did, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,14 +68,15 @@ pub struct DecisionFacts {
 pub struct FilterStepFacts {
     /// The name of a script of the account, or `site:` and the path of a script of the site.
     pub script: String,
-    /// From 1; 0 if no command of the script says so, as with the implicit keep.
+    /// The line of the command, from 1; 0 if the action has no command, as the implicit keep.
     pub line: u32,
+    /// The action and its target, such as `fileinto Lists/rust`.
     pub action: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldListArguments {
-    /// `None` is all, up to a bound.
+    /// `None` is `limits::MAX_TOLD_SENDERS`, which is also the largest.
     pub limit: Option<u64>,
 }
 
@@ -91,7 +96,8 @@ pub struct ToldSender {
     pub until: Option<String>,
 }
 
-/// Either `sender`, or `all` for all senders. Those told by a Sieve script are not forgotten.
+/// Either `sender`, or `all` for all senders; both are refused. Only replies of the response are
+/// forgotten, not those of Sieve scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetArguments {
     pub sender: Option<String>,
@@ -101,6 +107,7 @@ pub struct ToldForgetArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetAnswer {
+    /// How many senders were forgotten.
     pub forgotten: u64,
 }
 
@@ -118,7 +125,9 @@ pub enum VacationTestAnswer {
     Reply {
         /// Always null, which tells this answer from `Silent`.
         reason: (),
+        /// The address to which the reply would be sent.
         recipient: String,
+        /// The whole message of the reply.
         reply: String,
     },
     Silent {
@@ -147,9 +156,13 @@ pub struct VacationReportAnswer {
 /// The mail that arrived while the owner was away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsenceFacts {
+    /// The beginning of the period; `None` if it has none.
     pub began: Option<String>,
+    /// The end of the period; `None` if it has none.
     pub ended: Option<String>,
+    /// How many messages arrived.
     pub messages: u64,
+    /// How many of them were answered.
     pub answered: u64,
     /// The messages that were not answered, by reason.
     pub silent: BTreeMap<String, u64>,

@@ -35,7 +35,8 @@ pub struct MailListArguments {
     pub collapse_threads: bool,
     /// `None` is 50.
     pub limit: Option<u64>,
-    /// The id of an email: the list begins with the next older one.
+    /// The id of an email: the list begins with the next older one. With `None` it begins with the
+    /// newest.
     pub after: Option<String>,
 }
 
@@ -79,6 +80,7 @@ pub struct EmailFacts {
     pub keywords: BTreeSet<String>,
     pub preview: String,
     pub has_attachment: bool,
+    /// The bytes of the message.
     pub size: u64,
     pub message_id: Vec<String>,
 }
@@ -92,6 +94,7 @@ pub struct NamedAddress {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadFacts {
+    /// How many emails the thread has.
     pub emails: u64,
     #[serde(flatten)]
     pub summary: ThreadSummary,
@@ -101,12 +104,13 @@ pub struct ThreadFacts {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSummary {
     pub unread_emails: u64,
-    /// The newest email. This and the next member are `None` if it cannot be found.
+    /// The newest email; `None` if it cannot be found.
     pub latest_email_id: Option<String>,
+    /// When the newest email was received; `None` if it cannot be found.
     pub latest_received_at: Option<String>,
 }
 
-/// RFC 8621 §5.
+/// RFC 8621 §5. A member is `None` if nothing in it matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailSnippet {
     pub subject: Option<String>,
@@ -131,6 +135,7 @@ pub struct MailQueryArguments {
     pub anchor_offset: i64,
     #[serde(default)]
     pub calculate_total: bool,
+    /// Whether the rows have snippets.
     #[serde(default)]
     pub snippets: bool,
     /// Whether to return only the query plan.
@@ -159,27 +164,33 @@ pub struct FoundMail {
     pub query_state: String,
     pub can_calculate_changes: bool,
     pub position: u64,
+    /// `None` unless the query asks for it.
     pub total: Option<u64>,
     pub ids: Vec<String>,
+    /// The emails of `ids`, in the same order.
     pub list: Vec<EmailRow>,
     pub plan: PlanFacts,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
+    /// The name of the access path.
     pub strategy: String,
-    /// The listing that is read.
+    /// The listing that is read; `None` if none, or several, are read.
     pub listing: Option<PlannedListing>,
-    /// The number of emails in the listing that is read, or else in the account; if a listing is
+    /// The number of emails in the listing that is read, or else in the account. If a listing is
     /// the answer to a query with `collapseThreads`, the number of its threads
     /// (`query::QueryPlan::length`).
     pub length: u64,
     /// Whether the ranks of the listing count positions in the results.
     pub ranked: bool,
-    /// The listing that would answer the query but is not maintained.
+    /// A listing that would answer the query but is not maintained or not complete; `None` if there
+    /// is none.
     #[serde(rename = "wanted")]
     pub missing: Option<MissingListing>,
+    /// The other access paths, with the reasons against them.
     pub others: Vec<OtherStrategy>,
+    /// The whole plan for people.
     pub text: String,
 }
 
@@ -187,7 +198,9 @@ pub struct PlanFacts {
 #[serde(rename_all = "camelCase")]
 pub struct PlannedListing {
     pub mailbox_id: String,
+    /// The name of the listing filter.
     pub view: String,
+    /// Whether it has only one email of each thread.
     pub collapsed: bool,
 }
 
@@ -195,6 +208,7 @@ pub struct PlannedListing {
 #[serde(rename_all = "camelCase")]
 pub struct MissingListing {
     pub mailbox_id: String,
+    /// The name of the listing filter.
     pub view: String,
 }
 
@@ -227,6 +241,7 @@ pub struct AttachmentFacts {
     pub size: u64,
 }
 
+/// The ids of 1 to `limits::MAX_LISTED_ROWS` emails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmailIds {
     #[serde(default)]
@@ -269,7 +284,7 @@ pub struct MailRestoreAnswer {
     pub not_restored: BTreeMap<String, ObjectError>,
 }
 
-/// Either `ids`, or `all`.
+/// Either `ids`, as in `EmailIds`, or `all` for all destroyed emails.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailPurgeArguments {
     pub ids: Option<Vec<String>>,
@@ -281,19 +296,17 @@ pub struct MailPurgeArguments {
 #[serde(untagged)]
 pub enum MailPurgeAnswer {
     All {
+        /// How many emails were purged.
         count: u64,
     },
     #[serde(rename_all = "camelCase")]
-    Named {
-        purged: BTreeMap<String, ()>,
-        not_purged: BTreeMap<String, ObjectError>,
-    },
+    Named { purged: BTreeMap<String, ()>, not_purged: BTreeMap<String, ObjectError> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailMoveArguments {
     pub mailbox: String,
-    /// Whether the emails also stay in their mailboxes.
+    /// Whether the emails also stay in the mailboxes in which they are.
     #[serde(default)]
     pub also: bool,
     #[serde(default)]
@@ -309,8 +322,10 @@ pub struct MailMoveAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailFlagArguments {
+    /// The keywords that each email gets.
     #[serde(default)]
     pub add: Vec<String>,
+    /// The keywords that each email loses.
     #[serde(default)]
     pub remove: Vec<String>,
     #[serde(default)]
@@ -349,7 +364,7 @@ pub struct RecipientReply {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexArguments {
-    /// The id of an email: the list begins with the next older one.
+    /// As in `MailListArguments`.
     pub after: Option<String>,
     /// `None` is 50.
     pub limit: Option<u64>,
@@ -366,7 +381,9 @@ pub struct MailIndexAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexedMailbox {
     pub id: String,
+    /// Whether the path begins at the Inbox.
     pub inbox: bool,
+    /// The other names of the path, outermost first; none for the Inbox itself.
     pub names: Vec<String>,
     pub role: Option<String>,
 }
@@ -377,6 +394,7 @@ pub struct IndexedEmail {
     pub id: String,
     pub mailbox_ids: Vec<String>,
     pub keywords: BTreeSet<String>,
+    /// The bytes of the message.
     pub size: u64,
 }
 

@@ -25,7 +25,9 @@ pub struct MailboxListAnswer {
 pub struct MailboxFacts {
     pub id: String,
     pub path: String,
+    /// The last part of the path.
     pub name: String,
+    /// `None` at the top.
     pub parent_id: Option<String>,
     pub role: Option<String>,
     pub sort_order: u32,
@@ -53,7 +55,9 @@ pub struct MailboxTotals {
 pub struct MailboxAddArguments {
     /// The parent must exist, and may be named by role or id.
     pub path: String,
+    /// `None`: the mailbox has no role.
     pub role: Option<String>,
+    /// `None` is 0.
     pub sort_order: Option<u32>,
     /// Null is as if the name were left out.
     #[serde(default)]
@@ -63,14 +67,16 @@ pub struct MailboxAddArguments {
 /// A path at which there shall be a mailbox. Missing mailboxes are created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxEnsureArguments {
+    /// Whether the path begins at the Inbox, and not at the top.
     #[serde(default)]
     pub inbox: bool,
-    /// Outermost first. If no mailbox has exactly such a name, one whose name differs only in case
-    /// is used. Without names, the path is that of the Inbox; then `inbox` must be true.
+    /// The other names of the path, outermost first. If no mailbox has exactly such a name, one
+    /// whose name differs only in case is used. Without names, the path is that of the Inbox; then
+    /// `inbox` must be true.
     #[serde(default)]
     pub names: Vec<String>,
-    /// If the last mailbox is missing, the mailbox with this role is used in its place. If there is
-    /// none, the last mailbox is created with this role. The role `inbox` is ignored.
+    /// If the last mailbox of the path is missing, the mailbox with this role is used in its place.
+    /// If there is none, the last mailbox is created with this role. The role `inbox` is ignored.
     pub role: Option<String>,
 }
 
@@ -104,14 +110,14 @@ pub struct MailboxChangeArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveArguments {
     pub mailbox: String,
-    /// Whether the emails are first removed; those in no other mailbox are destroyed. If false, a
-    /// mailbox with emails is refused.
+    /// Whether the emails are first removed from the mailbox; those in no other mailbox are
+    /// destroyed. If false, a mailbox with emails is not removed.
     #[serde(default)]
     pub emails: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxRemoveAnswer {
-    /// Emails that were in the mailbox; 0 if their removal was not requested.
+    /// How many emails were in the mailbox; 0 if their removal was not requested.
     pub emails: u64,
 }

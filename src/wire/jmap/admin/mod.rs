@@ -23,12 +23,16 @@ use serde_json::Value;
 use super::arguments::{MethodArguments, With};
 use super::error::{MethodError, SetError};
 
+/// A vendor method: its name and the types of its arguments and its answer. `vendor_methods!`
+/// implements it. The service runs the methods (`jmap::admin`), and the command line calls them.
 pub trait VendorMethod {
     const NAME: &'static str;
     type Args: MethodArguments + Serialize;
     type Answer: Serialize + DeserializeOwned;
 }
 
+/// Declares methods, each as an empty type that is a `VendorMethod`:
+/// `Type = "Name"(Arguments) -> Answer;`.
 macro_rules! vendor_methods {
     ($($method:ident = $name:literal($args:ty) -> $answer:ty;)+) => {$(
         #[derive(Debug)]
@@ -64,11 +68,13 @@ impl AccountRef {
         Self { account_id: None, account: Some(name.to_owned()) }
     }
 
+    /// Whether an account is named in one of the two ways, or in both.
     pub fn is_named(&self) -> bool {
         self.account_id.is_some() || self.account.is_some()
     }
 }
 
+/// The arguments `A` and those of an `AccountRef`, in one JSON object.
 pub type OfAccount<A> = With<AccountRef, A>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +95,8 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    /// Reads an error as JSON. Members that only one type of error has are ignored.
+    /// Reads an error as JSON. Members that only one type of error has are ignored. What cannot be
+    /// read becomes a `serverFail` that says why.
     #[must_use]
     pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {
@@ -112,7 +119,8 @@ impl From<SetError> for ObjectError {
     }
 }
 
-/// Reads a member that is present, also if it is null.
+/// Reads a member that is present, also if it is null: then `T` is `None`, so that the result is
+/// `Some(None)`. It is used for fields of the type `Option<Option<_>>`.
 fn even_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

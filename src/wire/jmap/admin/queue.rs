@@ -19,13 +19,15 @@ vendor_methods! {
 
 pub type QueueChangeArguments = OfAccount<With<QueueSelection, QueueTarget>>;
 
-/// An argument that is left out selects all.
+/// Selects actions for which all these arguments are true. One that is left out is true for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSelection {
+    /// The name of a `model::ActionKind`.
     pub kind: Option<String>,
+    /// The name of a `model::ActionState`.
     pub state: Option<String>,
-    /// A recipient's domain.
+    /// The domain of one of the recipients.
     pub domain: Option<String>,
     /// Selects actions that were queued at this time or before.
     pub queued_before: Option<String>,
@@ -42,14 +44,17 @@ pub struct QueueListAnswer {
     pub list: Vec<QueuedAction>,
     /// Whether there are more than `limit`.
     pub more: bool,
-    /// Why the queue is held.
+    /// Why the queue is held; `None` if it is not.
     pub held: Option<String>,
+    /// `None` unless the relay failed.
     pub relay: Option<RelayOutage>,
 }
 
+/// The relay failed, so nothing is sent for now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayOutage {
     pub error: String,
+    /// When the relay is tried again.
     pub until: String,
 }
 
@@ -58,10 +63,13 @@ pub struct RelayOutage {
 pub struct QueuedAction {
     pub id: String,
     pub account_id: String,
+    /// The name of the account.
     pub account: String,
     pub kind: String,
     pub state: String,
+    /// Whether it is sent before the others.
     pub urgent: bool,
+    /// `None` is `<>`.
     pub sender: Option<String>,
     /// The first three recipients and the number of the others, as one line.
     pub recipient: String,
@@ -71,20 +79,25 @@ pub struct QueuedAction {
     pub due: Option<String>,
     /// `None` once the action was sent or has failed.
     pub expires: Option<String>,
-    /// Only of an action that was sent.
+    /// How long an action that was sent stays listed; `None` for any other.
     pub kept_until: Option<String>,
+    /// The attempts that count (`model::Action::attempts`).
     pub attempts: u32,
+    /// `None` if there was no error.
     pub last_error: Option<String>,
     pub message_id: String,
+    /// The email because of which the action was queued; `None` if there is none.
     pub email_id: Option<String>,
-    /// The action that must be done before this one.
+    /// The action that must be done before this one; `None` if there is none.
     pub after: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedRecipient {
     pub address: String,
+    /// `waiting`, `sent` or `failed`.
     pub state: String,
+    /// What the relay replied, or why there was no more attempt; `None` while it is waiting.
     #[serde(rename = "said")]
     pub reply: Option<String>,
 }
@@ -101,7 +114,7 @@ pub struct QueueShowArguments {
 pub struct QueueShowAnswer {
     #[serde(flatten)]
     pub action: QueuedAction,
-    /// In base64, if it was asked for and has not been sent.
+    /// In base64, if it was asked for and the action was not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -117,11 +130,12 @@ pub struct QueueTarget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueChangeAnswer {
+    /// How many actions were changed.
     pub changed: u64,
-    /// Those that could not be changed.
+    /// How many could not be changed. With `id` this is an error instead.
     #[serde(rename = "left")]
     pub unchanged: u64,
-    /// Those of `changed` and `unchanged` that are being sent, and may have been sent already.
+    /// How many of both kinds are being sent, and may have been sent already.
     pub under_way: u64,
 }
 
@@ -129,8 +143,9 @@ pub struct QueueChangeAnswer {
 pub struct QueueAcceptLossAnswer {
     /// Why the queue was held.
     pub accepted: String,
-    /// Replies, which may have been sent since the backup, and the actions that depend on them.
+    /// How many actions were dropped: after a restore the replies, which may have been sent since
+    /// the backup, and the actions that depend on them; otherwise none.
     pub dropped: u64,
-    /// Actions that stay in the queue.
+    /// How many actions stay in the queue.
     pub kept: u64,
 }

@@ -19,12 +19,13 @@ pub struct SieveNameArguments {
     pub name: String,
 }
 
-/// A script of the same name is replaced.
+/// A script to store. A script of the same name is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SievePutArguments {
     pub name: String,
     /// The script in base64.
     pub source: String,
+    /// Whether to make the script the active one. Otherwise the script that is active stays active.
     #[serde(default)]
     pub activate: bool,
 }
@@ -34,17 +35,19 @@ pub struct SievePutArguments {
 pub struct SievePutAnswer {
     /// False if the script has errors.
     pub is_stored: bool,
-    /// False if a script of the same name was replaced.
+    /// False if a script of the same name was replaced, or nothing was stored.
     pub is_new: bool,
+    /// Whether the stored script is the active one. False if nothing was stored.
     pub is_active: bool,
     #[serde(flatten)]
     pub check: CheckFacts,
 }
 
-/// All that is wrong with a script.
+/// All that is wrong with a script: errors, with which it is not stored, and warnings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckFacts {
-    /// The diagnostics with lines of the script, for people; empty without any.
+    /// The diagnostics for people, with the lines of the script to which they belong. Empty if
+    /// nothing is wrong.
     pub text: String,
     pub diagnostics: Vec<DiagnosticFacts>,
 }
@@ -66,6 +69,7 @@ pub struct DiagnosticFacts {
     /// `error` or `warning`.
     pub severity: String,
     pub message: String,
+    /// What may be done about it, if the engine has advice.
     pub help: Option<String>,
     #[serde(flatten)]
     pub place: PlaceFacts,
@@ -80,14 +84,18 @@ pub struct RelatedFacts {
     pub place: PlaceFacts,
 }
 
-/// Lines and columns count from 1, bytes from 0.
+/// A part of the source of a script. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceFacts {
+    /// The offset of the first byte, from 0.
     pub start: u32,
+    /// The offset of the first byte after the part.
     pub end: u32,
+    /// The line and the column of `start`.
     pub line: u32,
     pub column: u32,
+    /// The line and the column of `end`.
     pub end_line: u32,
     pub end_column: u32,
 }
@@ -105,7 +113,7 @@ pub struct SieveGetAnswer {
 pub struct SieveListAnswer {
     /// In the order of their creation.
     pub list: Vec<ScriptFacts>,
-    /// The last failed runs, newest first; also those of scripts of the site.
+    /// The last failed runs for the account, newest first; also those of scripts of the site.
     pub errors: Vec<ScriptErrorFacts>,
 }
 
@@ -131,29 +139,31 @@ pub struct ScriptErrorFacts {
     /// From 1; 0 if the error has no place in the script.
     pub line: u32,
     pub message: String,
+    /// The email of the message; null if it is not known.
     pub email_id: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SieveActivateArguments {
-    /// Null: no script shall be active.
+    /// Null, or left out: no script shall be active.
     pub name: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SieveActivateAnswer {
-    /// The script that is active now.
+    /// The script that is active now, by the name in the arguments; null if none is.
     pub active: Option<String>,
-    /// False if it was active before.
+    /// False if that was so before.
     pub changed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SieveRemoveAnswer {
+    /// The name of the script that was removed.
     pub removed: String,
 }
 
-/// A script to run over a message, which is not delivered.
+/// A script to run over a message, as if that came for the account now. Nothing is delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SieveTestArguments {
     /// How diagnostics name the script.
@@ -162,9 +172,11 @@ pub struct SieveTestArguments {
     pub source: String,
     /// The message in base64.
     pub message: String,
-    /// The sender of the envelope; "" for the null path. If it is left out, that of the message.
+    /// The sender of the envelope; "" for the null path. If it is left out, the address in
+    /// Return-Path, or if that field is missing, in From.
     pub sender: Option<String>,
-    /// The recipient of the envelope. If it is left out, that of the message, or the account.
+    /// The recipient of the envelope. If it is left out, the first address in the header that is
+    /// one of the account, or the account's primary address.
     pub recipient: Option<String>,
 }
 
@@ -180,18 +192,21 @@ pub struct SieveTestAnswer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialFacts {
+    /// The sender of the envelope; "" for the null path.
     pub sender: String,
+    /// The recipient of the envelope.
     pub recipient: String,
-    /// The actions, each as a text.
+    /// The actions, each as a text. If the run failed: that the message is kept.
     pub actions: Vec<String>,
-    /// The plan of the engine.
+    /// The plan of the engine as JSON.
     pub plan: Value,
-    /// Why the run failed. The message is kept then.
+    /// Why the run failed; null if it did not.
     pub error: Option<TrialErrorFacts>,
+    /// What the run did, in order: each command and test that it came to, and what came of them.
     pub trace: Vec<TraceLineFacts>,
-    /// Whether the trace goes on after `trace`.
+    /// Whether the run went on after the last line of `trace`.
     pub is_trace_cut: bool,
-    /// What the run asked for and could not be told.
+    /// Questions of the script that the trial could not answer, as texts.
     pub unknown: Vec<String>,
 }
 
@@ -212,7 +227,8 @@ pub struct TraceLineFacts {
     pub line: u32,
     /// `command`, `test`, `assignment`, `action` or `warning`.
     pub event: String,
-    /// Of a test.
+    /// The result of a test; null for other events.
     pub result: Option<bool>,
+    /// A part of the script; of an assignment, an action or a warning: what was done.
     pub text: String,
 }

@@ -16,6 +16,7 @@ pub struct SieveStatsArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SieveStatsAnswer {
+    /// Sorted by name.
     pub list: Vec<ScriptStatistics>,
 }
 
@@ -24,11 +25,11 @@ pub struct SieveStatsAnswer {
 pub struct ScriptStatistics {
     pub name: String,
     pub is_active: bool,
-    /// When the source was stored, from which on the rules are counted.
+    /// When this source was stored. Its rules have been counted since then.
     pub since: String,
-    /// Whether the script can be read. One that has errors has no rules.
+    /// Whether the script has no errors now.
     pub is_valid: bool,
-    /// In the order of the source.
+    /// In the order of the source. Empty if the script has errors.
     pub rules: Vec<RuleStatistics>,
 }
 
@@ -36,11 +37,12 @@ pub struct ScriptStatistics {
 pub struct RuleStatistics {
     /// The line in which the rule begins, from 1.
     pub line: u32,
-    /// The name in the comment `# rule:[name]` before the rule.
+    /// The name in the comment `# rule:[name]` before the rule; `None` without such a comment.
     pub name: Option<String>,
-    /// The line of the script in which the rule begins, from there on.
+    /// The rest of that line, from the beginning of the rule on.
     pub text: String,
+    /// How many messages the rule fired for.
     pub hits: u64,
-    /// When it fired last; `None` if it never did.
+    /// When the rule fired last; `None` if it never did.
     pub last: Option<String>,
 }

@@ -13,26 +13,27 @@ vendor_methods! {
     SieveApply = "Sieve/apply"(OfAccount<StoredFilterArguments>) -> StoredFilterAnswer;
 }
 
-/// Either `name` or `script` is given.
+/// One step over a mailbox. Exactly one of `name` and `script` must be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFilterArguments {
     /// A script of the account.
     pub name: Option<String>,
     /// The source of a script, in base64.
     pub script: Option<String>,
-    /// `None` is the Inbox.
+    /// The path, the role or the id of a mailbox. `None` is the Inbox.
     pub mailbox: Option<String>,
-    /// The id of an email: the step begins with the next older one.
+    /// The id of an email: the step begins with the next older one. With `None` it begins with the
+    /// newest email.
     pub after: Option<String>,
-    /// The most emails of the step. The service may take fewer.
+    /// The most emails of the step. The service has a bound of its own, and with `None` only that.
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFilterAnswer {
-    /// The emails of the mailbox, before the step.
+    /// How many emails the mailbox had before the step.
     pub total: u64,
-    /// Where the next step begins; `None` if there are no older emails.
+    /// The `after` of the next step; `None` if no next step is needed.
     pub after: Option<String>,
     /// The emails of the step, newest first.
     pub list: Vec<FilteredEmail>,
@@ -46,7 +47,8 @@ pub struct FilteredEmail {
     pub from: Vec<NamedAddress>,
     pub subject: Option<String>,
     pub outcome: FilterOutcome,
-    /// The paths of the mailboxes to which the email goes. Some may have to be created.
+    /// The paths of the mailboxes to which the script files the email. Some may have to be created.
+    /// Trash is not among them if the email only goes there as discarded.
     pub mailboxes: Vec<String>,
     /// The keywords that the email gets besides its own.
     pub keywords: BTreeSet<String>,
@@ -54,32 +56,36 @@ pub struct FilteredEmail {
     pub left_out: Vec<String>,
     /// What the script did, in its order.
     pub steps: Vec<FilterStepFacts>,
-    /// Why the script failed for this email.
+    /// Why the script failed for this email; `None` if it did not.
     pub error: Option<FilterFailure>,
-    /// The sender of the envelope, as far as it is known; `None` is also `<>`.
+    /// The sender of the envelope with which the script ran. `None` is `<>`, or a sender that is
+    /// not known (`envelope`).
     pub sender: Option<String>,
+    /// The recipient of the envelope with which the script ran.
     pub recipient: String,
     pub envelope: EnvelopeOrigin,
-    /// Of Sieve/apply: whether the email was changed. Without that, somebody else has changed it
-    /// meanwhile.
+    /// Whether Sieve/apply changed the email. It is false if somebody else changed the email after
+    /// the script ran, or if no mailbox for it exists or can be created. `None` if nothing was to
+    /// be changed, and in the answer to Sieve/dryRun.
     pub is_done: Option<bool>,
 }
 
-/// What becomes of an email.
+/// What becomes of an email with Sieve/apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FilterOutcome {
     /// It stays as it is.
     None,
-    /// It leaves the mailbox for others.
+    /// It leaves the mailbox for others, and may get keywords.
     Move,
-    /// It stays, and goes to others, too.
+    /// It stays, goes to other mailboxes, too, and may get keywords.
     Copy,
     /// It only gets keywords.
     Flag,
-    /// It leaves the mailbox, and goes to Trash if it is in no other one.
+    /// It leaves the mailbox, and goes to Trash if it is in no other mailbox. In Trash itself
+    /// nothing is discarded: the outcome is `None`.
     Discard,
-    /// The script failed for it, and it stays.
+    /// The script failed for it, and it stays as it is.
     Failed,
 }
 
@@ -96,8 +102,8 @@ pub struct FilterFailure {
 pub enum EnvelopeOrigin {
     /// From the record of its delivery.
     Delivery,
-    /// From Return-Path and Delivered-To.
+    /// The sender from Return-Path, the recipient from Delivered-To or the account.
     Header,
-    /// The sender is not known.
+    /// The sender is not known. The recipient is as with `Header`.
     Unknown,
 }

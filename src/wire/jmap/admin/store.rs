@@ -12,10 +12,12 @@ vendor_methods! {
     JobGet = "Job/get"(JobRef) -> JobGetAnswer;
 }
 
+/// A method that starts a job. The command line calls Job/get until the job is done, and reads the
+/// outcome from the result.
 pub trait JobMethod: VendorMethod<Answer = JobRef> {
     type Outcome;
 
-    /// Returns the outcome if the result is of this kind.
+    /// Returns the outcome if the result is that of such a job; otherwise `None`.
     fn outcome(result: JobResult) -> Option<Self::Outcome>;
 }
 
@@ -45,7 +47,7 @@ impl JobMethod for StoreBackup {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRef {
-    /// No job has the number 0.
+    /// The number of the job. It is 0 if it was left out, and no job has the number 0.
     #[serde(default)]
     pub job: u64,
 }
@@ -74,6 +76,7 @@ pub struct StoreBackupArguments {
     pub keep: Option<u64>,
 }
 
+/// The state of a job that is running or has succeeded. If a job failed, Job/get returns its error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobGetAnswer {
     /// `check`, `repair` or `backup`.
@@ -87,17 +90,24 @@ pub struct JobGetAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum JobStage {
+    /// Of a check or a repair.
     Store(StoreProgress),
+    /// How many bytes a backup has written.
     Backup { octets: u64 },
+    /// There is nothing to report yet.
     Begun {},
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProgress {
-    /// The account that is being checked, from 1. The shared tables come last.
+    /// The position, from 1, of the account that is being checked or repaired. The shared tables
+    /// come last.
     pub number: u64,
+    /// How many accounts there are to check or repair.
     pub accounts: u64,
+    /// The id of that account.
     pub account: String,
+    /// The table that is being read.
     pub table: String,
     /// Rows that were checked, in all accounts.
     pub rows: u64,
@@ -121,23 +131,28 @@ pub struct CheckFindings {
     pub breaches: Vec<String>,
     /// The number of all breaches.
     pub count: u64,
+    /// How many accounts were checked.
     pub accounts: u64,
+    /// How many rows were checked.
     pub rows: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepairOutcome {
+    /// How many accounts were looked at.
     pub accounts: u64,
-    /// Accounts in which rows were repaired.
+    /// The ids of accounts in which rows were repaired.
     #[serde(rename = "mended")]
     pub repaired: Vec<String>,
-    /// Accounts whose clients must read everything again.
+    /// The ids of accounts whose clients must read everything again.
     pub renewed: Vec<String>,
+    /// How many rows were written.
     pub written: u64,
     /// The first breaches that could not be repaired, a line each.
     #[serde(rename = "left")]
     pub unrepaired: Vec<String>,
+    /// The number of all breaches that could not be repaired.
     #[serde(rename = "leftCount")]
     pub unrepaired_count: u64,
 }
@@ -145,9 +160,11 @@ pub struct RepairOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupFacts {
     pub id: u32,
+    /// When the backup was made.
     pub at: String,
     /// Bytes of all files, including those shared with earlier backups.
     pub octets: u64,
+    /// How many files these are.
     pub files: u32,
     /// Bytes written for this backup.
     pub written: u64,

@@ -16,7 +16,7 @@ vendor_methods! {
 }
 
 properties! {
-    /// The first seven are those of RFC 8621 §8.
+    /// The first seven are those of RFC 8621 §8. `docs/admin-api.md` describes the others.
     pub enum VacationProperty {
         Id = "id",
         IsEnabled = "isEnabled",
@@ -48,14 +48,14 @@ impl Serialize for VacationProperty {
     }
 }
 
-/// RFC 8620 §5.1, without the account.
+/// The arguments of a /get method (RFC 8620 §5.1) without the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationGetArguments {
     pub ids: Option<Vec<String>>,
     pub properties: Option<Vec<VacationProperty>>,
 }
 
-/// RFC 8620 §5.1.
+/// The answer of a /get method (RFC 8620 §5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VacationGetAnswer {
@@ -65,7 +65,7 @@ pub struct VacationGetAnswer {
     pub not_found: Vec<String>,
 }
 
-/// RFC 8620 §5.3, without the account.
+/// The arguments of a /set method (RFC 8620 §5.3) without the account.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VacationSetArguments {
@@ -91,6 +91,7 @@ impl VacationSetArguments {
     }
 }
 
+/// The id of the only vacation of an account (RFC 8621 §8).
 pub const SINGLETON: &str = "singleton";
 
 /// Some properties of a vacation. One that is left out is `None`; one whose value is null is
@@ -142,11 +143,14 @@ pub struct VacationFacts {
     pub reported: Option<bool>,
 }
 
+/// A text that replaces the text of the response for some senders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariantFacts {
+    /// The language of the text (RFC 5646). With `None` it is not said.
     pub language: Option<String>,
-    /// `organisation` or `outside`.
+    /// Which senders get the text: `organisation`, `outside`, or with `None` those whose circle has
+    /// no variant of its own.
     pub circle: Option<String>,
     pub subject: Option<String>,
     pub text_body: Option<String>,
