@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
 use crate::cli::exit::Failure;
 
-/// Keeps connections for further requests: as many as were ever in use at the same time.
+/// Keeps connections for further requests: at most as many as were ever in use at the same time.
 pub(in crate::cli) struct ControlPool {
     client: ControlClient,
     idle: Mutex<Vec<Sender>>,
@@ -21,7 +21,7 @@ pub(in crate::cli) struct ControlResponse {
 
 impl ControlResponse {
     /// Returns the last part of the problem's type: `overQuota` of
-    /// `urn:restante:problem:overQuota`.
+    /// `urn:restante:problem:overQuota`. `None` if the body is not a problem (RFC 7807).
     pub(in crate::cli) fn problem(&self) -> Option<String> {
         let problem: Value = serde_json::from_slice(&self.body).ok()?;
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)

@@ -41,6 +41,7 @@ impl ProgressMeter {
         }
         if let Some(bar) = &self.bar {
             if let JobStage::Store(at) = progress {
+                // After the accounts come the rows of no account.
                 bar.set_length(at.accounts.saturating_add(1));
                 bar.set_position(at.number.saturating_sub(1));
             }

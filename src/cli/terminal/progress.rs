@@ -34,6 +34,7 @@ impl ByteProgress {
         Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
+    /// Says that so many more bytes are processed.
     pub(in crate::cli) fn advance(&mut self, bytes: u64, message: impl Fn() -> String) {
         self.done = self.done.saturating_add(bytes);
         if let Some(bar) = &self.bar {
@@ -51,7 +52,7 @@ impl ByteProgress {
         }
     }
 
-    /// Writes a line that stays above the bar.
+    /// Writes a line that stays: above the bar, if there is one.
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(clean(line)),
@@ -59,6 +60,7 @@ impl ByteProgress {
         }
     }
 
+    /// Removes the bar, and returns the time since `new`.
     pub(in crate::cli) fn finish(self) -> Duration {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
