@@ -146,7 +146,7 @@ pub struct AccountSetArgs {
     pub inactive: bool,
 }
 
-/// More bytes than the server accepts as a password.
+/// A longer line is cut here. The server accepts fewer bytes, so it refuses what is left.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(
@@ -265,7 +265,8 @@ fn byte_size(size: &str) -> Result<u64, Failure> {
         .map_err(|problem| Failure::new(exit::USAGE, problem))
 }
 
-/// `None` leaves a value as it is; `Some(None)`, from an empty text, removes it.
+/// Converts the options to changes. `None`, without the option, leaves a value as it is;
+/// `Some(None)`, from an empty text, removes it.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
     let text = |option: &Option<String>| {
         option.clone().map(|text| Some(text).filter(|text| !text.is_empty()))

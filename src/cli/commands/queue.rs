@@ -284,6 +284,7 @@ fn under_way(answer: &QueueChangeAnswer) -> String {
     }
 }
 
+/// Says when a message will be sent, or when a sent one will be removed.
 fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     let read = |at: &Option<String>| at.as_deref().and_then(UtcMillis::parse_rfc3339);
     match (row.state.as_str(), read(&row.due), read(&row.kept_until)) {
@@ -296,6 +297,7 @@ fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     }
 }
 
+/// Returns a duration as a whole number of its largest unit, rounded down; at least 1 second.
 fn describe(wait: Duration) -> String {
     let seconds = wait.as_secs().max(1);
     let (number, unit) = match seconds {
