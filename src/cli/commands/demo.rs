@@ -57,7 +57,7 @@ const MESSAGES: [DemoMessage; 7] = [
     ("fyodor@example.net", &["a.berger@example.org"], include_bytes!("demo/7-koi8.eml")),
 ];
 
-/// One each to Clara, Ben, Emil and Fyodor.
+/// One each to Clara, Ben, Emil and Fyodor; none to the list and to the backup.
 const EXPECTED_REPLIES: usize = 4;
 
 /// The file that marks a directory as made by a demo.
@@ -153,6 +153,10 @@ async fn create_accounts(context: &CommandContext) -> Result<(), Failure> {
     vacation::show("ann@example.org", context).await
 }
 
+/// Empties a directory that a demo made, or creates it. Returns its absolute path.
+///
+/// # Errors
+/// The directory has files, but not the mark of a demo; or it cannot be emptied or created.
 fn empty_directory(dir: &Path) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
@@ -231,7 +235,10 @@ async fn deliver(address: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the reply if it is positive.
+/// Sends a command, and returns the last line of the reply.
+///
+/// # Errors
+/// The connection breaks, or the reply is not a positive one (2yz or 3yz).
 async fn send(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Result<String> {
     stream.write_all(command).await?;
     let reply = read_reply(stream).await?;

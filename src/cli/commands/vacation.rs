@@ -51,6 +51,7 @@ pub(in crate::cli) async fn run(
     }
 }
 
+/// Changes the properties that `changes` has; those that are `None` stay as they are.
 pub(in crate::cli) async fn update(
     context: &CommandContext,
     account: &str,
@@ -64,6 +65,8 @@ fn set_arguments(changes: &VacationFacts) -> Result<VacationSetArguments, Failur
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
+/// Changes the response. If the service refuses that, the failure names the options instead of the
+/// properties.
 async fn change(
     context: &CommandContext,
     account: &str,

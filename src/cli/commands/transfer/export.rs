@@ -3,7 +3,8 @@
 //! - Emails that an earlier export has not written are fetched over several connections, mailbox by
 //!   mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - Files of an earlier export stay, also of emails that were moved or destroyed since.
+//! - Files of an earlier export stay, also of emails that were moved or destroyed since. Only an
+//!   incomplete file is written again.
 //! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -30,7 +31,8 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
-/// The `emails` are indexes into the list of all emails, oldest first.
+/// A mailbox to export. `emails` are indexes into the list of all emails: that of the oldest email
+/// comes first.
 struct ExportMailbox {
     path: MailboxPath,
     role: Option<Role>,
@@ -50,7 +52,9 @@ struct ExportCounts {
     already_there: u64,
     /// Emails of `already_there` whose keywords were updated.
     updated: u64,
+    /// Emails that were destroyed after they were listed.
     destroyed: u64,
+    /// The bytes of `written`.
     bytes: u64,
 }
 
@@ -97,6 +101,7 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
     })
 }
 
+/// Lists all mailboxes and emails of the account.
 async fn index(
     context: &CommandContext,
     account: &str,

@@ -33,6 +33,7 @@ use crate::wire::query;
 
 /// The most failures in the JSON of the summary.
 const MAX_LISTED_FAILURES: usize = 1000;
+/// The most requests for one message while the service is busy.
 const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.
 const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -40,9 +41,9 @@ const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
 enum ImportStep {
     /// The following messages belong to this mailbox.
     Mailbox(MailboxPath, Option<Role>),
-    /// An entry, with its name and its size in the files.
+    /// An entry, with its name and its size in the files. The permit is for its bytes in memory.
     Entry(String, u64, ImportEntry, OwnedSemaphorePermit),
-    /// The name of the mailbox and the error.
+    /// The path of a folder or mbox file that cannot be read, and the error.
     Unreadable(String, String),
 }
 
@@ -178,6 +179,7 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     looking.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?
 }
 
+/// Puts the mailboxes below that of `--mailbox`, if it is given, without their roles.
 fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
     let base = MailboxPath::of(
@@ -207,6 +209,7 @@ fn read_mailbox(
             ImportEntry::Message(message) => message.bytes.len(),
             ImportEntry::Failed(_) => 0,
         };
+        // A message that is larger than the bound waits until no other is in memory.
         let kib =
             u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
         let Ok(permit) = runtime.block_on(Arc::clone(memory).acquire_many_owned(kib)) else {

@@ -3,7 +3,8 @@
 //! - A message is written under a temporary name and then renamed, or appended to an mbox file with
 //!   its length. So only the last message of an mbox file may be incomplete after an interrupted
 //!   export. The next export writes it again.
-//! - Keywords that have no place in the name of the file are written before the message.
+//! - Keywords that have no place in the name of the file are written before the message: into the
+//!   ledger (`transfer::ledger`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -82,6 +83,11 @@ impl ExportTarget {
         Ok(Self { folder, file })
     }
 
+    /// Finds the messages that are there already, and prepares to write others. `format` is that of
+    /// `open`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the mbox file has mail that no export wrote, and those of the system.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
             Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),
@@ -95,6 +101,7 @@ fn create_maildir(folder: &Folder) -> io::Result<()> {
     ["tmp", "new", "cur"].into_iter().try_for_each(|sub| folder.create_sub(sub).map(drop))
 }
 
+/// Replaces a file, unless it has this content already.
 fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
     if folder.read_metadata(name, content.len() as u64)? == content {
         Ok(())
@@ -124,6 +131,7 @@ impl Layout<'_> {
         }
     }
 
+    /// Writes an email for which `find_and_update` returned `Missing`.
     pub(super) fn put(
         &mut self,
         id: EmailId,
@@ -267,6 +275,7 @@ struct LedgerWriter<'a> {
     ledger: Ledger,
     /// If the file ends in a line without LF: where the line begins, and where the file ends.
     cut_line: Option<(u64, u64)>,
+    /// `None` until a line is written.
     file: Option<File>,
 }
 
@@ -278,7 +287,7 @@ impl<'a> LedgerWriter<'a> {
         Ok(Self { folder, name, ledger: Ledger::parse(&file), cut_line, file: None })
     }
 
-    /// Returns whether the keywords were different.
+    /// Records the keywords of a file. Returns whether others were recorded before.
     fn set(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
         let old = self.ledger.of(name.as_bytes());
         if old.map_or(keywords.is_empty(), |old| old == keywords) {
@@ -316,6 +325,7 @@ impl<'a> MboxWriter<'a> {
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
         let mut present = HashSet::new();
         let mut end = 0;
+        // No message is too large for this bound.
         let mut reader =
             MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
         let foreign = || {

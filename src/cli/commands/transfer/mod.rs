@@ -28,6 +28,7 @@ pub(super) use import::run as import;
 
 /// Enough for the commits of imported messages to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
+/// Bounds the messages in memory, in KiB. One larger message may be there alone.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.

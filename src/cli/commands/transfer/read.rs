@@ -25,6 +25,7 @@ pub(super) struct ImportMessage {
 #[derive(Debug)]
 pub(super) enum ImportEntry {
     Message(ImportMessage),
+    /// Why a message cannot be imported.
     Failed(String),
 }
 
@@ -160,6 +161,7 @@ fn mbox(
         let go_on = match entry {
             MboxEntry::Internal => true,
             MboxEntry::TooLarge(_) => each(shown, 0, too_large(max_bytes)),
+            // An export was interrupted before it wrote the message itself.
             MboxEntry::Mail(mail) if mail.begun => true,
             MboxEntry::Mail(mail) => {
                 let size = mail.end.saturating_sub(end);
@@ -188,14 +190,15 @@ fn mbox(
     Ok(())
 }
 
-/// The date of the first Received field, which the last server wrote, else the sender's Date, else
-/// the time of the file's last change.
+/// Returns the date of the first Received field, which the last server wrote, else the sender's
+/// Date, else the time of the file's last change.
 fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }
 
-/// Bytes that an export of this server wrote are used unchanged; others are converted by
-/// `normalize_line_ends`.
+/// Makes a message of the bytes of a file. Those that an export of this server wrote (with an id)
+/// stay unchanged, and their date is that of the id. Others are converted by `normalize_line_ends`,
+/// and their date is that of `date_of`.
 fn message(
     bytes: Vec<u8>,
     flags: MessageFlags,

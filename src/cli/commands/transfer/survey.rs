@@ -62,7 +62,7 @@ pub(super) struct Survey {
 /// Adds the mailboxes at and below a path: those of one format, or (`None`) of all.
 ///
 /// # Errors
-/// The path cannot be read, or the format of a single file is unknown.
+/// The path cannot be read, or a single file is of an unknown format or cannot be of this one.
 pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> io::Result<()> {
     let path = path.canonicalize()?;
     if path.is_dir() {
@@ -133,6 +133,7 @@ impl SurveyWalk<'_> {
         self.out.skipped.push((full_path, reason.to_owned()));
     }
 
+    /// Adds the mailboxes of the folder at a path below the root, and of the folders in it.
     fn add_folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
         let Some(folder) = self.root.at(path)? else { return Ok(()) };
         if path.len() > MAX_FOLDER_DEPTH {
@@ -240,7 +241,7 @@ impl SurveyWalk<'_> {
                     (has_extension || self.format.is_some()) && is_mbox(folder, &entry.name)?;
                 if is_mbox || (has_extension && size == 0) {
                     let stem = if has_extension {
-                        entry.name.get(..entry.name.len() - 5)
+                        entry.name.get(..entry.name.len() - b".mbox".len())
                     } else {
                         Some(entry.name.as_slice())
                     };
@@ -305,7 +306,8 @@ impl SurveyWalk<'_> {
     }
 }
 
-/// The Inbox if there are no names, `None` if a mailbox cannot have these names.
+/// Returns the mailbox path that folders and the stem of an mbox file name. It is the Inbox if
+/// there are no names, and `None` if a mailbox cannot have these names.
 fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
     // Thunderbird keeps the children of a mailbox in a folder with the mailbox's name and `.sbd`.
     let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
