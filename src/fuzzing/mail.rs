@@ -35,6 +35,7 @@ pub fn message(data: &[u8]) {
     let content = encode_content(b"prefix", &encoded.content);
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
     assert_eq!(decode_tokens(b"key", &encode_tokens(b"prefix", &encoded.tokens)), Ok(rows.tokens));
+    // A loose bound: it finds rows that grow without one.
     let max = 64 * data.len() + 64 * 1024;
     assert!(
         content.len() + encoded.tokens.len() <= max,
@@ -296,6 +297,7 @@ pub fn reply(data: &[u8]) {
     let back = vacation::Input { sender: Some(&ann), recipient: &sender, facts: &seen, ..input };
     let back = vacation::decide(&back, &FuzzLookup(None));
     assert!(back.is_ok_and(|back| !back.is_reply()), "a reply is answered");
+    // A loose bound: it finds replies that grow without one.
     let max = 64 * 1024 + 16 * data.len();
     assert!(
         reply.message.len() <= max,
@@ -366,6 +368,7 @@ pub fn sign(data: &[u8]) {
     );
 }
 
+/// An Ed25519 key that signs nothing else.
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 -----END PRIVATE KEY-----

@@ -1,8 +1,8 @@
 //! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus`, with mutations of the
 //! seeds, and with the corpus of real mail.
 //!
-//! - `RESTANTE_FUZZ` is the number of mutations of each seed, `RESTANTE_SEED` the seed of the
-//!   random numbers.
+//! - `RESTANTE_FUZZ` is the number of mutations of each seed (default: the number beside the name
+//!   of the body, below). `RESTANTE_SEED` is the seed of the random numbers (default: 0).
 //! - An input that fails is printed, escaped.
 
 use std::fs;
@@ -39,6 +39,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Returns what the client sends in a dialog of `tests/dialogs`.
 fn client_lines(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
     let lines =
@@ -56,6 +57,7 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
     }
 }
 
+/// Runs a body with no input, with each seed, and with mutations of each seed.
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let seeds = seeds(name);
