@@ -103,7 +103,7 @@ pub fn decode(data: &[u8]) {
     assert!(cut.value.len() <= max && value.starts_with(&cut.value));
     assert_eq!(cut.is_truncated, value.len() > max);
     assert_eq!(cut.is_encoding_problem, is_encoding_problem);
-    // Only a character that does not fit, of up to 4 bytes, may be missing. HTML may be cut earlier.
+    // A character that does not fit has up to 4 bytes. HTML may be cut earlier.
     if kind != "text/html" && cut.is_truncated {
         assert!(cut.value.len() + 4 > max, "cut short: {} of {max}", cut.value.len());
     }
