@@ -115,6 +115,7 @@ async fn manage(bed: &TestBed, port: u16) {
     let by_name = || Some([sieve::query::Comparator::name()]);
     let found = client.sieve_script_query(Some(active), by_name()).await.unwrap().take_ids();
     assert_eq!(found, [second.as_str()]);
+    // A part of the name in upper case.
     let named = sieve::query::Filter::name("IRS");
     let found = client.sieve_script_query(Some(named), by_name()).await.unwrap().take_ids();
     assert_eq!(found, [first.as_str()]);
@@ -222,7 +223,7 @@ fn scripts_are_replaced_refused_and_downloaded_over_http() {
     assert_eq!(refused[1]["notCreated"]["s"]["type"], "tooLarge", "{refused:?}");
     assert_eq!(refused[2]["error"]["type"], "tooLarge", "{refused:?}");
     assert_eq!(managesieve_list(&bed), ["\"two\" ACTIVE"]);
-    // So do scripts beyond the limit of the site.
+    // The site allows three scripts, and one more is refused.
     let more = json!({"create": {
         "3": {"name": "three", "blobId": "#b"},
         "4": {"name": "four", "blobId": "#b"},

@@ -37,8 +37,9 @@ struct ClientBed {
 }
 
 impl ClientBed {
-    /// Stores and activates the script of a case, in an account of its own. `replaced` are texts of
-    /// the script, such as dates that are past, and what stands in their place.
+    /// Stores and activates the script of a case in an account of its own. Returns the address of
+    /// the account. `replaced` are texts of the script, such as dates that are past, and what stands
+    /// in their place.
     fn store(&self, case: &str, replaced: &[(&str, &str)]) -> String {
         let account = format!("{case}@example.org");
         self.bed.add_account(&account, &[]);
@@ -77,7 +78,7 @@ impl ClientBed {
         client.deliver(BOB, &[account], &crlf(message.as_bytes())).unwrap().remove(0).code
     }
 
-    /// Returns the keywords of the emails in a mailbox.
+    /// Returns the keywords of the emails in a mailbox, a text for each email; "" for one without.
     fn keywords(&self, account: &str, mailbox: &str) -> Vec<String> {
         let rows = self.bed.rows(&["mail", "list", "-a", account, "--mailbox", mailbox]);
         let words = |row: &serde_json::Value| {
