@@ -3,8 +3,8 @@
 //! - Complete backups stay complete, and the next backup works.
 //! - An interrupted restore or rebuild can be completed.
 //!
-//! `RESTANTE_KILLS` sets the least number of kills of a backup (6). `RESTANTE_SEED` repeats the
-//! random choices of an earlier run.
+//! `RESTANTE_KILLS` sets the least number of attempts to kill a backup (6). `RESTANTE_SEED` repeats
+//! the random choices of an earlier run, which prints it.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;

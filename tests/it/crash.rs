@@ -217,7 +217,8 @@ fn killed_service_loses_and_doubles_no_mail_or_reply() {
     }
     let twice: Vec<_> = reply_counts.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "answered twice: {twice:?}");
-    // Replies that were being sent at a kill may be lost: at most relay.concurrency at each kill.
+    // Replies that were being sent at a kill may be lost: at most `relay.concurrency` (4) at each
+    // kill.
     let lost = total - reply_counts.len();
     println!(
         "{kills} kills, {total} deliveries, {} replies, {lost} of them lost in sending",

@@ -158,6 +158,7 @@ impl Dns {
             out.extend([0, 0, 0, 0]);
             out.extend(question);
             for data in records {
+                // A pointer to the name of the question; then the type, the class IN, and 60 s.
                 out.extend([0xc0, 12]);
                 out.extend(kind.to_be_bytes());
                 out.extend([0, 1, 0, 0, 0, 60]);

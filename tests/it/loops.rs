@@ -103,6 +103,7 @@ smtpd_recipient_restrictions = reject_unauth_destination
     let is_idle =
         || postfix.is_idle() && [&a, &b].iter().all(|bed| bed.rows(&["queue", "list"]).is_empty());
     let state = || (traffic(&a, &here), traffic(&b, &there));
+    // Ann gets four messages of each round: one from Bob, one by `team`, and two by `all`.
     a.wait_until("the first have arrived", MAX_WAIT, || {
         traffic(&a, &here)["ann@a.example"].0 >= 12
     });

@@ -216,6 +216,7 @@ impl Socket {
             head.push(one[0]);
         }
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        // The answer to the key above (RFC 6455 §1.3), in lower case.
         let is_accepted = head.contains(" 101 ")
             && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo=")
             && head.contains("sec-websocket-protocol: jmap");

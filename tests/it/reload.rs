@@ -84,6 +84,7 @@ fn reload_gives_new_sessions_new_settings_and_keeps_those_of_open_ones() {
 fn invalid_file_keeps_old_settings_and_logs_line_and_remedy() {
     let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
+    // The test bed writes four lines before this one.
     edit(&bed, "1 MiB", "1 megs");
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("restante.toml:5:") && log.contains("write a whole number"), "{log}");

@@ -38,8 +38,8 @@ struct ClientBed {
 
 impl ClientBed {
     /// Stores and activates the script of a case in an account of its own. Returns the address of
-    /// the account. `replaced` are texts of the script, such as dates that are past, and what stands
-    /// in their place.
+    /// the account. `replaced` are texts of the script, such as dates that are past, and what
+    /// stands in their place.
     fn store(&self, case: &str, replaced: &[(&str, &str)]) -> String {
         let account = format!("{case}@example.org");
         self.bed.add_account(&account, &[]);
