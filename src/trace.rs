@@ -66,6 +66,7 @@ pub fn is_level(level: &str) -> bool {
     filter(level).is_ok()
 }
 
+/// Parses a level or a list of directives.
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     // The filter would take an unknown word for the name of a module, and log nothing.
     let known = |word: &str| {

@@ -365,6 +365,7 @@ pub fn jmap(data: &[u8]) {
     assert!(size <= max, "{size} bytes of response to {} of request", data.len());
 }
 
+/// Returns how many arrays and objects are nested in a value, which counts, too.
 fn depth(value: &serde_json::Value) -> usize {
     let inner = match value {
         serde_json::Value::Array(items) => items.iter().map(depth).max(),

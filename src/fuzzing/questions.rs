@@ -78,6 +78,7 @@ pub fn filter(data: &[u8]) {
     }
 }
 
+/// Runs a query, alone and in equivalent forms, and asks for its changes since the beginning.
 fn check_query(spec: &QuerySpec, window: Window) {
     let (snapshot, secrets) = (store().snapshot(), store().secrets());
     let run = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {

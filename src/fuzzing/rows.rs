@@ -87,6 +87,7 @@ fn check_row<R: Row + PartialEq + Debug>(data: &[u8]) {
     }
 }
 
+/// Returns what was decoded; `None` if the row is damaged. Any other error fails.
 fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     match read {
         Ok(row) => Some(row),
@@ -180,6 +181,8 @@ pub fn key(data: &[u8]) {
     assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
 }
 
+/// Values of which keys are made. A number that a key needs and that has no field of its own is
+/// taken from another field.
 struct KeyFields {
     account: AccountId,
     uid: MailboxUid,

@@ -220,6 +220,7 @@ impl ModelStore {
         }
     }
 
+    /// Changes the mailboxes and the keywords of one email, if there is one.
     fn update(&self, choices: &mut Choices<'_>) {
         let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
         let (mailboxes, keywords) = (self.some_mailboxes(choices.byte()), keywords(choices.byte()));
@@ -336,6 +337,7 @@ impl ModelStore {
         if chosen.is_empty() { self.mailboxes.iter().copied().take(1).collect() } else { chosen }
     }
 
+    /// Compares the store with the model, now and after it is opened again.
     fn finish(mut self) {
         self.live.sort_unstable();
         self.queued.sort_unstable();
@@ -381,6 +383,7 @@ fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     snapshot.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
 }
 
+/// Returns the keywords that the bits choose.
 fn keywords(bits: u8) -> BTreeSet<String> {
     let words = ["$seen", "$flagged", "$draft", "$junk", "own"].iter().enumerate();
     words.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, word)| (*word).to_owned()).collect()

@@ -348,6 +348,7 @@ fn read_password() -> Result<String, Failure> {
 struct NoEcho;
 
 impl NoEcho {
+    /// Asks for the password, after which nothing that is typed is shown.
     fn begin() -> Result<Self, Failure> {
         output::raw("Password: ");
         drop(std::io::stdout().flush());

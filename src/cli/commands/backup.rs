@@ -97,6 +97,8 @@ struct ListedBackup {
     state: Option<String>,
 }
 
+/// Lists the backups in a directory. With `verify`, it also reads each of them, and fails with
+/// `DATA` after the list if one is damaged.
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::store_failure(&error))?;
     let mut damaged = 0;

@@ -206,6 +206,7 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
     Ok(())
 }
 
+/// Returns the ids, each with an empty remark.
 fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
     done.into_keys().map(|id| (id, String::new())).collect()
 }

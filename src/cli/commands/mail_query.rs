@@ -146,6 +146,8 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
+/// Returns the filter that the options ask for: null without any, and the conditions joined by AND
+/// if there are several. `before` and `after` are the dates of these options (RFC 3339).
 fn filter(
     query: &MailQueryArgs,
     before: Option<String>,

@@ -266,6 +266,7 @@ fn short(rights: &[String]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
+/// Returns the arguments of a change of this mailbox that changes nothing yet.
 fn change_of(mailbox: String) -> MailboxChangeArguments {
     MailboxChangeArguments { mailbox, ..MailboxChangeArguments::default() }
 }

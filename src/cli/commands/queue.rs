@@ -237,6 +237,8 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     Ok(())
 }
 
+/// Changes all selected messages by one call, or each named message by a call of its own. The first
+/// named message that cannot be changed ends the command.
 async fn change<M>(
     selected: &QueueSelectionArgs,
     done: &str,

@@ -160,6 +160,7 @@ fn show_text(indent: &str, text: [Option<String>; 4]) {
     }
 }
 
+/// Writes a value after its label, with its further lines indented; nothing for an empty value.
 fn show_line(indent: &str, label: &str, value: &str) {
     if !value.is_empty() {
         let line_break = format!("\n{indent}      ");

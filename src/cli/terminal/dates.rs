@@ -58,13 +58,18 @@ pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
     if is_start { end.date().yesterday().ok().map(|day| day.to_string()) } else { None }
 }
 
+/// What a text names, before the time zone is considered.
 enum DateExpression {
+    /// A date without a time.
     Day(Date),
+    /// A date and a time without a zone.
     Wall(DateTime),
     Instant(Timestamp),
+    /// A span from now.
     Later(Span),
 }
 
+/// Reads a text in lower case. `today` is the date of now in the zone.
 fn expression(word: &str, today: Date) -> Option<DateExpression> {
     match word {
         "now" => return Some(DateExpression::Later(Span::new())),

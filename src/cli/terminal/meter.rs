@@ -61,6 +61,7 @@ impl Drop for ProgressMeter {
     }
 }
 
+/// Returns the progress in words; empty if there is nothing to tell yet.
 fn describe(progress: &JobStage) -> String {
     let at = match progress {
         JobStage::Store(at) => at,

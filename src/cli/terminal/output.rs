@@ -47,6 +47,7 @@ pub(in crate::cli) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes a value as indented JSON, with sorted members.
 pub(in crate::cli) fn json(value: &impl Serialize) {
     // The members of a `Value` are sorted.
     let value = serde_json::to_value(value).unwrap_or_default();

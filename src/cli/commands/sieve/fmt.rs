@@ -64,6 +64,7 @@ pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
+/// Formats one file. With `only_check`, it is only found out whether the file is formatted.
 fn format_file(
     path: &Path,
     only_check: bool,

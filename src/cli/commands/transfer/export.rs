@@ -155,6 +155,8 @@ struct Exporter<'a> {
 type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 impl Exporter<'_> {
+    /// Exports the mailboxes one after another. Several messages are fetched at the same time, but
+    /// written in the order of their emails.
     async fn run(
         &self,
         root: &Folder,
@@ -202,6 +204,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
+    /// Begins to fetch a message.
     fn fetch(&self, id: EmailId) -> JoinHandle<Result<ControlResponse, Failure>> {
         let pairs = [("account", self.account), ("email", &id.to_string())];
         let path = format!("/octets?{}", query::write(&pairs));

@@ -351,6 +351,7 @@ impl Importer<'_> {
         Ok(id)
     }
 
+    /// Begins to send a message, and adds it to `pending`. The permit ends with the request.
     fn send(
         &mut self,
         name: String,

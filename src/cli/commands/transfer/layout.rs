@@ -19,6 +19,7 @@ use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{self, MboxEntry, MboxReader};
 use crate::transfer::{MailboxPath, name};
 
+/// What `Layout::find_and_update` found of an email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExportStatus {
     Missing,
@@ -26,6 +27,7 @@ pub(super) enum ExportStatus {
     Updated,
 }
 
+/// The place of one mailbox in an export.
 #[derive(Debug)]
 pub(super) struct ExportTarget {
     folder: Folder,

@@ -15,8 +15,10 @@ use rustix::process::{Pid, test_kill_process};
 use super::folder::{FileContent, Folder};
 use crate::model::clock::Stopwatch;
 
+/// For both locks together.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// A lock file of more bytes is not read, and never counts as left behind.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
 /// Dropping the lock removes `NAME.lock`; the fcntl lock ends when the file is closed.

@@ -52,6 +52,8 @@ fn too_large(max_bytes: u64) -> ImportEntry {
     ImportEntry::Failed(format!("larger than {max_bytes} bytes (limits.message)"))
 }
 
+/// Reads the files of a Maildir that the survey found: subfolder, name and size. `shown` is the
+/// path of the folder, for messages.
 fn maildir(
     folder: &Folder,
     shown: &str,

@@ -190,6 +190,7 @@ impl SurveyWalk<'_> {
         SurveyWalk { root: Arc::new(folder), root_path, format, out }.add_folder(&[])
     }
 
+    /// Adds a folder with `new` or `cur` as a mailbox. Another folder is passed over.
     fn add_maildir(
         &mut self,
         folder: &Folder,
@@ -221,6 +222,7 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
+    /// Adds the .eml files of a folder as one mailbox, and each mbox file in it as another.
     fn add_tree(
         &mut self,
         folder: &Folder,
