@@ -46,9 +46,8 @@ pub enum SieveCommand {
     /// Prints the actions, and a trace of the tests and commands by line. Only this script runs,
     /// and not those of the site. With --account the service runs it with the mailboxes, the
     /// included scripts and the time zone of that account. Without --account no service is needed,
-    /// and each mailbox that the script names counts as one that exists. Questions of the script
-    /// that only a real delivery could answer are listed. Exits with 65 if the script has errors
-    /// or its run fails.
+    /// and each mailbox that the script names counts as one that exists. What the run needed and
+    /// this command cannot know is listed. Exits with 65 if the script has errors or its run fails.
     Test(Box<test::TestArgs>),
     /// Format scripts in files. Comments, strings and numbers stay as they are.
     ///

@@ -139,8 +139,8 @@ fn place(script: Option<&str>, line: u32) -> String {
     }
 }
 
-/// Returns what is printed without `--json`: diagnostics, the trace, the actions, and the questions
-/// of the script that could not be answered.
+/// Returns what is printed without `--json`: diagnostics, the trace, the actions, and what the run
+/// needed and could not be told.
 fn text(answer: &SieveTestAnswer) -> String {
     let mut lines: Vec<String> = answer.check.text.lines().map(str::to_owned).collect();
     let Some(outcome) = &answer.outcome else { return lines.join("\n") };
