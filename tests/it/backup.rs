@@ -31,6 +31,7 @@ fn deliver(bed: &TestBed, from: usize, count: usize) {
     }
 }
 
+/// Begins a command, and does not wait for its end.
 fn begin(bed: &TestBed, words: &[&str]) -> Child {
     bed.command(words)
         .stdin(Stdio::null())

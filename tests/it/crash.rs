@@ -18,6 +18,7 @@ use crate::mail::{Client, letter};
 use crate::sink::Sink;
 
 const ACCOUNTS: usize = 4;
+/// LMTP sessions at the same time.
 const SESSIONS: usize = 4;
 
 /// A message to be delivered.
@@ -32,6 +33,7 @@ struct Job {
 }
 
 impl Job {
+    /// Makes the letter `number` of a session, with one or two recipients.
     fn new(worker: usize, number: usize, dice: &mut Dice) -> Self {
         // Every sender has its own domain, because replies to one domain are limited by the hour.
         let sender = format!("sender@d{worker}x{number}.example");

@@ -105,6 +105,8 @@ impl Dns {
         self
     }
 
+    /// Answers queries, each with its length before it (RFC 1035 §4.2.2), until the stream ends or
+    /// a query gets no answer.
     fn over_tcp(&self, mut stream: TcpStream) -> Option<()> {
         loop {
             let mut length = [0u8; 2];

@@ -161,10 +161,12 @@ fn ask(bed: &TestBed, account: &str, calls: &[(&str, Value)]) -> Vec<Value> {
     responses.iter().map(|response| response[1].clone()).collect()
 }
 
+/// The call that uploads a source; later calls of the request name its blob `#b`.
 fn upload(source: &str) -> (&'static str, Value) {
     ("Blob/upload", json!({"create": {"b": {"data": [{"data:asText": source}]}}}))
 }
 
+/// The arguments that make a script of the blob `#b`, and activate it.
 fn create(name: &str) -> Value {
     json!({"create": {"s": {"name": name, "blobId": "#b"}}, "onSuccessActivateScript": "#s"})
 }

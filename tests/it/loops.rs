@@ -12,6 +12,8 @@ use crate::mta::{Postfix, can_run_postfix, free_port};
 
 const MAX_WAIT: Duration = Duration::from_secs(90);
 
+/// Starts a service whose relay is the Postfix on `port`. Each of its users has a vacation
+/// response.
 fn site(port: u16, people: &[&str]) -> TestBed {
     let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"

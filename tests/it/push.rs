@@ -260,6 +260,7 @@ impl Socket {
         self.peeked.is_some()
     }
 
+    /// Fills the buffer, with the byte first that [`Socket::has_data`] read.
     fn read(&mut self, into: &mut [u8]) {
         let offset = usize::from(self.peeked.is_some());
         if let Some(peeked) = self.peeked.take() {
@@ -290,6 +291,7 @@ impl Socket {
         }
     }
 
+    /// Reads the next message, which must be text, as JSON.
     pub(crate) fn receive_json(&mut self) -> Value {
         let (opcode, bytes) = self.next();
         assert_eq!(opcode, 1);

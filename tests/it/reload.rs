@@ -9,6 +9,7 @@ use crate::mail::{Client, letter};
 use crate::sink::Sink;
 use crate::starttls::{begin, keys};
 
+/// What the service logs after a reload.
 const DONE: &str = "configuration read again";
 
 /// The reply to LHLO, with the host name and the maximum message size.
@@ -16,6 +17,7 @@ fn lhlo(client: &mut Client) -> String {
     client.command("LHLO client.example").unwrap().text
 }
 
+/// Replaces a text in the configuration, which must have it.
 fn edit(bed: &TestBed, from: &str, to: &str) {
     let text = fs::read_to_string(bed.config()).unwrap();
     assert!(text.contains(from), "{from}\n{text}");

@@ -29,9 +29,11 @@ fn script_of_case(name: &str) -> String {
     script[..end].to_owned()
 }
 
+/// A service with ManageSieve, its relay, and a Python with the client's packages.
 struct ClientBed {
     bed: TestBed,
     relay: Sink,
+    /// The port of ManageSieve.
     port: u16,
     python: std::path::PathBuf,
 }

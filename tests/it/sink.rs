@@ -31,6 +31,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Starts a server with SMTPUTF8.
     pub(crate) fn start() -> Self {
         Self::with_smtputf8(true)
     }
@@ -50,6 +51,7 @@ impl Sink {
         sink
     }
 
+    /// The messages so far, in the order of their arrival.
     pub(crate) fn messages(&self) -> Vec<SinkMessage> {
         self.messages.lock().unwrap().clone()
     }

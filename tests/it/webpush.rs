@@ -102,6 +102,7 @@ fn bed(statuses: &'static [u16], more: &str) -> Option<(TestBed, u16, Receiver<P
     Some((bed, port, pushed))
 }
 
+/// Calls PushSubscription/set as Ann, and returns the arguments of the response.
 fn set(bed: &TestBed, arguments: &Value) -> Value {
     let answer = call(bed, &basic("ann@example.org", "s3cret"), "PushSubscription/set", arguments);
     answer["methodResponses"][0][1].clone()
