@@ -45,7 +45,8 @@ pub struct RestoreArgs {
     /// The backup to restore [default: the newest].
     #[arg(long = "backup", value_name = "ID")]
     pub id: Option<u32>,
-    /// The data directory to create; if it exists it must be empty.
+    /// The data directory to create; if it exists, it must be empty or left by an interrupted
+    /// restore.
     #[arg(long, value_name = "NEW-DIR")]
     pub to: PathBuf,
 }

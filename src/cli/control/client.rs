@@ -13,6 +13,7 @@ use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
 use crate::wire::jmap::admin::VendorMethod;
 
+/// The most bytes of the body of a response.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;

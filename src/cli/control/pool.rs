@@ -37,8 +37,9 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// Sends a request, which the service may receive twice: if an idle connection breaks before
-    /// the response is complete, the request is sent again on a new connection.
+    /// Sends a request, and returns the response whatever its status is. The service may receive
+    /// the request twice: if the connection is one of an earlier request, and it breaks before the
+    /// response is complete, the request is sent again on a new connection.
     ///
     /// # Errors
     /// The service does not run, or the connection breaks.

@@ -78,7 +78,7 @@ async fn serve(
     );
     let mut service = Service::start(config, Arc::new(clock::SystemClock)).await?;
     notify(&[NotifyState::Ready, NotifyState::Status("accepting mail")]);
-    // Without a watchdog, the store is looked at for the log.
+    // Without a watchdog, a store that refuses writes is only reported in the log.
     let interval = watchdog_interval().unwrap_or(Duration::from_secs(10));
     let mut watchdog = tokio::time::interval(interval);
     loop {

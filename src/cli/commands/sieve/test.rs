@@ -128,8 +128,8 @@ fn run_here(
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-/// Returns where something happened, as the beginning of a line. `script` is an included script;
-/// line 0 is not known.
+/// Returns where something happened, as the beginning of a line. `script` is an included script,
+/// and `None` the script itself. `line` is 0 if it is not known.
 fn place(script: Option<&str>, line: u32) -> String {
     match (script, line) {
         (None, 0) => String::new(),

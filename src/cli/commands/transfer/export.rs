@@ -245,6 +245,7 @@ impl Exporter<'_> {
     }
 }
 
+/// Makes a failure of an error of the system. `shown` is the mailbox or path that it concerns.
 fn io_failure(shown: &str, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::PermissionDenied => exit::NO_PERMISSION,

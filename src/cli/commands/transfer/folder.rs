@@ -224,6 +224,7 @@ impl Folder {
         self.rename(part.as_bytes(), self, name.as_bytes())
     }
 
+    /// Renames a file of this folder, and moves it into `folder`. It replaces a file of that name.
     pub(super) fn rename(&self, from: &[u8], folder: &Self, to: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &folder.0, to)?)
     }
@@ -236,7 +237,8 @@ impl Folder {
         }
     }
 
-    /// Creates a file. Returns false, and changes nothing, if the file exists.
+    /// Creates a file that everyone may read, as other mail programs must. Returns false, and
+    /// changes nothing, if the file exists.
     pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<bool> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -252,6 +254,7 @@ impl Folder {
         }
     }
 
+    /// Writes all changes of the folder's file system to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }

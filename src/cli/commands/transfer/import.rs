@@ -2,7 +2,7 @@
 //!
 //! - One thread reads the files. The messages are sent over several connections, so that the
 //!   service writes them in groups.
-//! - The bytes of messages that were read and not yet sent are bounded.
+//! - The bytes of messages that wait for their answer are bounded. The thread holds one more.
 //! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
 //!   quota or Ctrl-C stops the import, which can be run again.
 
@@ -56,6 +56,7 @@ struct ImportCounts {
     there: u64,
     /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
+    /// The bytes of the messages of `added`, `joined` and `there`.
     bytes: u64,
     /// Messages with too many keywords, of which some were left out.
     keywords_cut: u64,
@@ -133,7 +134,8 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         ended = importer.run_all(steps_in, scripts.scripts, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    // Requests that are still running are given up: the next import repeats them.
+    // If the import stopped, requests that have ended are counted. The others are given up: the
+    // next import repeats them.
     while let Some((name, size, task)) = importer.pending.pop_front() {
         if ended.is_ok() || task.is_finished() {
             drop(importer.finish(&name, size, task, &mut progress, &mut counts).await);
@@ -257,6 +259,7 @@ impl Importer<'_> {
         progress: &mut ByteProgress,
         counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
+        // The first step sets it.
         let mut mailbox = Err(String::new());
         while let Some(step) = steps.recv().await {
             match step {
@@ -321,7 +324,8 @@ impl Importer<'_> {
         }
     }
 
-    /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be.
+    /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be. In
+    /// a dry run, the id is empty.
     ///
     /// # Errors
     /// What stops the whole import.

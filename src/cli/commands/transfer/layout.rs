@@ -23,7 +23,9 @@ use crate::transfer::{MailboxPath, name};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExportStatus {
     Missing,
+    /// The email is there. In a Maildir, its line in the ledger may have been updated.
     Same,
+    /// The email is there, and its file was renamed or (of an .eml file) its line updated.
     Updated,
 }
 
@@ -35,6 +37,7 @@ pub(super) struct ExportTarget {
     file: String,
 }
 
+/// The messages of one mailbox in an export, in one of the formats.
 #[derive(Debug)]
 pub(super) enum Layout<'a> {
     Maildir(MaildirWriter<'a>),
@@ -114,8 +117,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 
 impl Layout<'_> {
     /// Finds out whether an email is there with its whole size. Updates its keywords if they
-    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and one
-    /// in `new` is moved to `cur`, which also counts as updated.
+    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and the
+    /// email counts as missing. One in `new` is moved to `cur` and counts as updated.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
@@ -289,7 +292,8 @@ impl<'a> LedgerWriter<'a> {
         Ok(Self { folder, name, ledger: Ledger::parse(&file), cut_line, file: None })
     }
 
-    /// Records the keywords of a file. Returns whether others were recorded before.
+    /// Records the keywords of a file, unless they are those that the ledger had at first (none, if
+    /// it has no line of the file). Returns whether a line was written. Called once for each file.
     fn set(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
         let old = self.ledger.of(name.as_bytes());
         if old.map_or(keywords.is_empty(), |old| old == keywords) {
@@ -302,7 +306,7 @@ impl<'a> LedgerWriter<'a> {
                 let end = file.seek(io::SeekFrom::End(0))?;
                 if let Some((begin, _)) = self.cut_line.filter(|(_, known)| *known == end) {
                     // An interrupted export left this line incomplete. It would count if another
-                    // one followed it.
+                    // one followed it. A file that has grown since is left as it is.
                     file.set_len(begin)?;
                     file.seek(io::SeekFrom::Start(begin))?;
                 }

@@ -162,6 +162,7 @@ fn mbox(
         let shown = format!("{shown}, message {number}");
         let go_on = match entry {
             MboxEntry::Internal => true,
+            // Its bytes are counted with those of the next message.
             MboxEntry::TooLarge(_) => each(shown, 0, too_large(max_bytes)),
             // An export was interrupted before it wrote the message itself.
             MboxEntry::Mail(mail) if mail.begun => true,

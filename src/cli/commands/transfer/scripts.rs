@@ -196,6 +196,7 @@ impl ScriptResult {
         })
     }
 
+    /// Whether the script is now the active one, which `active` of the response names.
     fn is_active(&self, done: &Value) -> bool {
         done["active"] == self.name.as_str()
     }

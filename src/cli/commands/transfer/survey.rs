@@ -1,5 +1,5 @@
-//! Finds the mailboxes to import at and below the given paths, and the scripts in homes. Messages
-//! are not read.
+//! Finds the mailboxes to import at and below the given paths. Each given folder may be the home of
+//! a user, so scripts are looked for in it. Messages are not read.
 //!
 //! Path and role are those of the mailbox's card (`MailboxPath::of_card`). Without a valid card,
 //! the names of the folders give the path. A Maildir in a home is not named after its folder: its

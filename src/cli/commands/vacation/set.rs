@@ -44,6 +44,7 @@ pub(in crate::cli) async fn set(
         AudienceArg::Organisation => "organisation",
     });
     let switch = |on: bool, off: bool| (on || off).then_some(on);
+    // `Some(None)` removes a property, and `None` leaves it as it is.
     let changes = VacationFacts {
         is_enabled: Some(true),
         from_date: Some(from_date),

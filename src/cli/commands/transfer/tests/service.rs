@@ -112,6 +112,7 @@ impl Fixture {
     }
 }
 
+/// Runs a test with a service. After it, the check of the store must find no errors.
 fn with_service(test: impl AsyncFnOnce(&Fixture)) {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path());
