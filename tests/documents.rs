@@ -249,7 +249,7 @@ impl Declarations {
         };
         let is_right_there = |declared: &Vec<String>| declared.ends_with(module);
         declared.is_some_and(|all| {
-            // A type may be named by its room alone; a function by the module that has it.
+            // A path to a type may leave out modules; one to a function ends with its module.
             all.iter().any(|declared| {
                 if has_type.is_some() { is_within(declared) } else { is_right_there(declared) }
             })

@@ -308,7 +308,8 @@ pub fn reply(data: &[u8]) {
 }
 
 /// Evaluates the Authentication-Results fields of any message. A stricter policy accepts nothing
-/// that a laxer one rejects.
+/// that a laxer one rejects. Fields below the Received field of another server do not count, and
+/// without a sender or a trusted server nothing is rejected.
 pub fn results(data: &[u8]) {
     let data = bounded(data);
     let sender = Address::from_parts("bob", "example.net");

@@ -22,7 +22,7 @@ const ACCOUNT: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
 /// The time of the clock at the start, in milliseconds: 2026-11-21, 09:00 UTC.
 const START: i64 = 1_795_251_600_000;
-/// Further bytes of an input are not used.
+/// The most changes that an input makes. Its further bytes are not used.
 const MAX_CHANGES: usize = 48;
 
 /// Makes changes in any order. The store contains what the model says, and passes its check, also
