@@ -64,7 +64,8 @@ fn killed_backup_leaves_complete_backups_intact() {
     bed.start();
     bed.add_account(ANN, &[]);
     deliver(&bed, 0, 50);
-    // The time of a complete backup and a quarter more, so that some backups end before the kill.
+    // The time of a complete backup and a quarter more, in microseconds, so that some backups end
+    // before the kill.
     let time_backup = |bed: &TestBed| {
         let begun = Instant::now();
         bed.run_ok(&["backup", backups, "--keep", "3"]);
@@ -72,6 +73,7 @@ fn killed_backup_leaves_complete_backups_intact() {
     };
     let mut max_delay = time_backup(&bed);
     let (mut count, mut backed_up, mut interrupted) = (50, 50, 0);
+    // At least `kills` rounds, and up to five times as many until one backup was interrupted.
     for round in 0..kills * 5 {
         if round >= kills && interrupted > 0 {
             break;
@@ -98,6 +100,7 @@ fn killed_backup_leaves_complete_backups_intact() {
             "{listed:?}"
         );
         if round % 8 == 7 || round + 1 == kills {
+            // The newest complete backup may be that of this round, or else the one before it.
             let found = count_restored(backups);
             assert!(
                 found == count || found == backed_up && !is_done,

@@ -66,7 +66,8 @@ fn python_clients_can_manage_scripts() {
     };
     let (bed, port) = service();
     let token = bed.json(&["account", "token", "add", ANN, "--name", "sieve"]);
-    // In the shape that these clients generate. Proton's needs `spamtest`.
+    // Scripts in the shape that these clients generate. That of Proton is left out: it needs
+    // `spamtest`, which the test bed does not configure.
     let folder = root().join("sieve/tests/clients");
     let scripts = ["nextcloud", "roundcube", "snappymail"].map(|name| folder.join(name));
     let scripts = scripts.map(|script| script.with_extension("sieve"));

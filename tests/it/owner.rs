@@ -234,7 +234,8 @@ fn vacation_report_is_filed_once_even_if_service_is_killed() {
     bed.finish();
 }
 
-/// The ids of a Unix user and the user's primary group, from `/etc/passwd`.
+/// The id of a Unix user and that of the user's primary group, from `/etc/passwd`. `None` if there
+/// is no such user.
 fn user(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let line = passwd

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex};
 /// A message that the sink accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct SinkMessage {
+    /// The address of MAIL; empty for the null sender.
     pub(crate) sender: String,
+    /// The addresses of RCPT that were not refused.
     pub(crate) recipients: Vec<String>,
+    /// The message, without dot-stuffing.
     pub(crate) text: String,
 }
 
