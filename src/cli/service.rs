@@ -73,6 +73,7 @@ pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
     config.store.path.join(STORE)
 }
 
+/// Opens the store, and creates it if it does not exist.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
     let path = store_dir(config);
     let options = config.store_options();
@@ -180,6 +181,7 @@ struct Listeners {
 }
 
 impl Listeners {
+    /// Binds all configured addresses, or takes the sockets that systemd passed for them.
     async fn bind(config: &Config) -> Result<Self, ServiceError> {
         // The names of the sockets that systemd passes.
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -229,6 +231,7 @@ impl Listeners {
         Ok(Self { lmtp, lmtp_addresses, control, metrics, public, managesieve })
     }
 
+    /// Starts a task for each listener.
     fn serve(
         self,
         store: &Store,

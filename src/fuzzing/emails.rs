@@ -88,6 +88,8 @@ fn check_parts(message: &Message<'_>, max: usize) {
     }
 }
 
+/// Checks the value of a field in a form: texts have no control characters, and addresses and dates
+/// can be written.
 fn check_value(form: Form, value: &FormValue) {
     let clean = |text: &str| !text.chars().any(|c| c.is_control() && c != '\t');
     match value {
@@ -195,6 +197,8 @@ pub fn draft(data: &[u8]) {
     call(context, "Email/set", &json!({"accountId": account.to_string(), "destroy": [id]}));
 }
 
+/// Calls a method, and returns the arguments of its response. Arguments that are not I-JSON count
+/// as an email that was refused.
 fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
     let request: Request =

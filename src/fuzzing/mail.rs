@@ -72,6 +72,7 @@ pub fn search(data: &[u8]) {
     }
 }
 
+/// Checks that the rows of a message keep their limits, and that lists of words are sorted.
 fn check_rows(rows: &MessageRows, data: &[u8]) {
     let content = &rows.content;
     assert_eq!(rows.size, data.len() as u64);

@@ -39,6 +39,7 @@ struct Transcript {
     has_begun_tls: bool,
 }
 
+/// Runs a session with a driver that accepts the user `u` with the password `p`.
 fn run_session(pieces: &[&[u8]]) -> Transcript {
     let settings = Settings {
         extensions: "fileinto".into(),

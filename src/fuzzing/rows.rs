@@ -81,6 +81,7 @@ pub fn row(data: &[u8]) {
     assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));
 }
 
+/// Checks that a row, if the bytes are one, is the same after it is encoded and decoded again.
 fn check_row<R: Row + PartialEq + Debug>(data: &[u8]) {
     if let Some(row) = decoded(R::decode(b"key", data)) {
         assert_eq!(R::decode(b"key", &row.encode()), Ok(row));

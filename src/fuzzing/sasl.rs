@@ -18,6 +18,8 @@ pub fn sasl(data: &[u8]) {
     }
 }
 
+/// Logs in with one mechanism. The lines of `data` are the responses of the client, of which the
+/// first may be the initial one.
 fn log_in(data: &[u8], mechanism: Mechanism, binding: Option<ChannelBinding>, rng: &mut InputRng) {
     let mut responses = data.split(|byte| *byte == b'\n');
     let mut exchange = Exchange::new(mechanism, "nonce".into(), binding);

@@ -28,6 +28,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the seeds of a body. Those of `lmtp` include the dialogs.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = root().join("fuzz/corpus").join(name);
     let mut seeds: Vec<Vec<u8>> =
@@ -49,6 +50,7 @@ fn client_lines(file: &Path) -> Vec<u8> {
 
 const MAX_SHOWN_BYTES: usize = 4096;
 
+/// Runs a body, and prints the input if the body fails.
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         let shown = input.get(..MAX_SHOWN_BYTES).unwrap_or(input);
@@ -77,6 +79,7 @@ fn replay(name: &str, default: u64) {
     }
 }
 
+/// Changes an input at a random place in one of seven ways.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut InputRng) {
     let at = rng.upto(input.len());
     let end = (at + rng.upto(16)).min(input.len());

@@ -107,6 +107,7 @@ struct ModelStore {
 }
 
 impl ModelStore {
+    /// Creates a store with two accounts, of which the first has three mailboxes.
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let clock = Arc::new(FixedClock::at(UtcMillis(START)));

@@ -321,6 +321,7 @@ async fn domain(
     Ok(())
 }
 
+/// Returns the addresses and catch-alls of an account, without the primary address.
 fn other_addresses(row: &AccountAnswer) -> String {
     let all = row.addresses.iter().chain(&row.catch_alls);
     let others = all.filter(|address| **address != row.address);

@@ -196,6 +196,7 @@ fn restore_failure(args: &RestoreArgs, error: &store::Error) -> Failure {
     Failure::new(code, message)
 }
 
+/// Opens the restored store for reading only.
 #[cfg(feature = "rocksdb")]
 fn open(dir: &Path) -> Result<Store, Failure> {
     let opened =

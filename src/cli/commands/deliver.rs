@@ -69,6 +69,8 @@ pub(in crate::cli) fn is_deliver(words: impl Iterator<Item = String>) -> bool {
     false
 }
 
+/// Passes the message to the service, and returns its reply for each recipient. A message that is
+/// too large is not passed on: each recipient gets a refusal in place of the reply.
 fn deliver(
     args: &DeliverArgs,
     config: Option<&Path>,

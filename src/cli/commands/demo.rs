@@ -184,6 +184,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))
 }
 
+/// Returns the configuration of the demo. `relay` is the port of the sink.
 fn configuration(dir: &Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
@@ -209,6 +210,7 @@ fn title(text: &str) {
     output::lines(&format!("\n== {text}\n"));
 }
 
+/// Delivers the messages to an LMTP address, and prints the reply for each recipient.
 async fn deliver(address: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
     read_reply(&mut stream).await?;
@@ -265,6 +267,8 @@ async fn read_reply(stream: &mut BufReader<TcpStream>) -> std::io::Result<String
     }
 }
 
+/// Prints what can be tried, and waits for SIGTERM or SIGINT. `file` is the configuration, and
+/// `lmtp` the address of the service.
 async fn wait_for_signal(file: &Path, lmtp: &str) -> Result<(), Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "restante".into());
     let file = file.display();

@@ -271,6 +271,7 @@ fn change_of(mailbox: String) -> MailboxChangeArguments {
     MailboxChangeArguments { mailbox, ..MailboxChangeArguments::default() }
 }
 
+/// Changes a mailbox, and prints it. `done` says after its path what was done.
 async fn change(
     context: &CommandContext,
     account: &AccountArgs,

@@ -154,6 +154,7 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     Ok(())
 }
 
+/// Writes language, subject, text and HTML, which `text` has in this order.
 fn show_text(indent: &str, text: [Option<String>; 4]) {
     for (label, value) in ["language", "subject", "text", "html"].into_iter().zip(text) {
         show_line(indent, label, &value.unwrap_or_default());

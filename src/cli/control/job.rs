@@ -65,6 +65,7 @@ pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Fail
     Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 
+/// Converts an error of the store to a failure of a command.
 pub(in crate::cli) fn store_failure(error: &Error) -> Failure {
     let code = match error {
         Error::NotFound("account") => exit::NO_USER,

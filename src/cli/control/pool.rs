@@ -27,6 +27,7 @@ impl ControlResponse {
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)
     }
 
+    /// Converts the response to a failure. Its status must not be a success.
     pub(in crate::cli) fn failure(&self) -> Failure {
         refusal(self.status, &self.body)
     }

@@ -103,6 +103,7 @@ async fn serve(
     Ok(())
 }
 
+/// Reads the configuration again, and applies it unless it is faulty. Logs what became of it.
 fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) {
     notify(&[NotifyState::Status("reading the configuration again")]);
     match load(path) {

@@ -33,6 +33,7 @@ impl MessageProgress {
         Self { bar, verb, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
+    /// Shows how many of all messages are processed. `message` says what was done with them.
     pub(in crate::cli) fn show(&mut self, done: u64, total: u64, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_length(total);

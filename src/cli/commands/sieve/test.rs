@@ -163,6 +163,7 @@ fn text(answer: &SieveTestAnswer) -> String {
     lines.join("\n")
 }
 
+/// Returns a line of the trace: the place, and the test with its result or what was done there.
 fn trace_text(line: &TraceLineFacts) -> String {
     let place = place(line.script.as_deref(), line.line);
     match (line.event.as_str(), line.result) {

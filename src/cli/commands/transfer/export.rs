@@ -255,6 +255,7 @@ fn io_failure(shown: &str, error: &io::Error) -> Failure {
     Failure::new(code, format!("{shown}: {error}"))
 }
 
+/// Prints the summary. `ended` is the failure that stopped the export, if any.
 fn report(
     args: &ExportArgs,
     context: &CommandContext,

@@ -66,6 +66,7 @@ struct ImportCounts {
 }
 
 impl ImportCounts {
+    /// Counts a message or file that was not imported, and prints why.
     fn fail(&mut self, progress: &ByteProgress, name: &str, error: &str) {
         progress.note(&format!("{name}: {error}"));
         self.failed += 1;
@@ -167,6 +168,7 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     }
 }
 
+/// Finds the mailboxes and the scripts at the given paths.
 async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let (paths, format) = (args.paths.clone(), args.format);
     let looking = tokio::task::spawn_blocking(move || {
@@ -443,6 +445,7 @@ impl Importer<'_> {
     }
 }
 
+/// Prints the summary. `ended` is the failure that stopped the import, if any.
 fn report(
     args: &ImportArgs,
     context: &CommandContext,

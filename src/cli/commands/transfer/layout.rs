@@ -326,6 +326,7 @@ pub(super) struct MboxWriter<'a> {
 }
 
 impl<'a> MboxWriter<'a> {
+    /// Locks the file and finds its emails. What follows the last complete one is cut off.
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;

@@ -108,6 +108,8 @@ fn maildir(
     Ok(())
 }
 
+/// Reads the .eml files that the survey found: name and size. `shown` is the path of the folder, or
+/// of a single file.
 fn eml(
     folder: &Folder,
     shown: &str,
@@ -141,6 +143,7 @@ fn eml(
     Ok(())
 }
 
+/// Reads an mbox file, while its lock is held. `shown` is its path, for messages.
 fn mbox(
     folder: &Folder,
     shown: &str,

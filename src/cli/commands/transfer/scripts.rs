@@ -94,6 +94,7 @@ impl ScriptSurvey {
         self.skipped.push((full_path, reason.to_owned()));
     }
 
+    /// Reads a script and adds it, or notes that it is too large.
     fn read(
         &mut self,
         folder: &Folder,
@@ -229,6 +230,7 @@ impl ScriptResult {
         }
     }
 
+    /// Says in words what became of the script.
     fn outcome(&self, dry_run: bool) -> String {
         let done = match &self.result {
             Ok(done) => done,
