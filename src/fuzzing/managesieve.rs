@@ -36,6 +36,7 @@ struct Transcript {
     sent: String,
     /// The requests that the session handed to its driver.
     requests: Vec<Request>,
+    /// Whether the session ended because TLS begins.
     has_begun_tls: bool,
 }
 

@@ -40,10 +40,12 @@ pub fn lmtp(data: &[u8]) {
     }
 }
 
+/// What a session sent to the client, and the messages that it passed to its driver.
 #[derive(PartialEq, Eq)]
 struct LmtpTranscript {
     replies: Vec<u8>,
     messages: Vec<(Envelope, Vec<u8>)>,
+    /// Whether the session ended because TLS begins.
     starttls: bool,
 }
 

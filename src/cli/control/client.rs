@@ -21,6 +21,7 @@ pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<By
 pub(in crate::cli) type ConnectionDriver =
     hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
+/// Sends each request on a connection of its own. `pool` keeps connections.
 #[derive(Debug, Clone)]
 pub struct ControlClient {
     socket: PathBuf,

@@ -10,10 +10,12 @@ use crate::cli::terminal::complain;
 use crate::cli::terminal::output::clean;
 use crate::model::clock::Stopwatch;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {pos} of {len} messages, {msg}, {eta} left";
 
 pub(in crate::cli) struct MessageProgress {
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     verb: &'static str,
     watch: Stopwatch,

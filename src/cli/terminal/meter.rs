@@ -11,10 +11,12 @@ use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 use crate::wire::jmap::admin::store::JobStage;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(in crate::cli) struct ProgressMeter {
     job: &'static str,
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     last_line: Stopwatch,
 }

@@ -9,10 +9,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 
 pub(in crate::cli) struct ByteProgress {
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     verb: &'static str,
     total: u64,

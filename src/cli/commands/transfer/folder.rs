@@ -40,9 +40,12 @@ pub(super) struct FileInfo {
     pub(super) modified: UtcMillis,
 }
 
+/// What `Folder::read` finds.
 #[derive(Debug)]
 pub(super) enum FileContent {
+    /// There is no regular file of that name.
     Absent,
+    /// The file has more bytes than the caller allows.
     TooLarge,
     Whole(Vec<u8>, FileInfo),
 }

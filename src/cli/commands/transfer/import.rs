@@ -38,6 +38,7 @@ const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.
 const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+/// What the thread that reads the files sends, in order.
 enum ImportStep {
     /// The following messages belong to this mailbox.
     Mailbox(MailboxPath, Option<Role>),
@@ -61,6 +62,7 @@ struct ImportCounts {
     /// Messages with too many keywords, of which some were left out.
     keywords_cut: u64,
     failed: u64,
+    /// The names and errors of the first of those that failed.
     failures: Vec<(String, String)>,
     scripts: Vec<ScriptResult>,
 }

@@ -33,6 +33,7 @@ pub(super) struct SourceScript {
     /// The full path of the file, for messages.
     pub(super) full_path: String,
     pub(super) source: Vec<u8>,
+    /// Whether it is the active script of the home.
     pub(super) is_active: bool,
 }
 
@@ -140,6 +141,7 @@ impl ScriptSurvey {
 pub(super) struct ScriptResult {
     name: String,
     full_path: String,
+    /// Whether it is the active script of the home.
     was_active: bool,
     /// The response of the service, or why the script was refused.
     result: Result<Value, String>,

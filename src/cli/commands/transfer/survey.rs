@@ -19,6 +19,7 @@ use crate::transfer::folder::MAX_CARD_BYTES;
 /// The usual names of the Maildir in the home of a Dovecot user.
 const HOME_MAILDIRS: [&[u8]; 2] = [b"Maildir", b"mail"];
 
+/// A mailbox to import, with the files of its messages.
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
@@ -29,6 +30,7 @@ pub(super) struct SourceMailbox {
     pub(super) files: Files,
     /// The mailbox to import into; `--mailbox` puts it below the mailbox that the option names.
     pub(super) mailbox_path: MailboxPath,
+    /// The role that the card gives it, if any.
     pub(super) role: Option<Role>,
 }
 
@@ -51,6 +53,7 @@ impl SourceMailbox {
     }
 }
 
+/// What was found at and below the given paths.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
@@ -109,9 +112,11 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     Ok(())
 }
 
+/// A walk through the folders below `root`.
 struct SurveyWalk<'a> {
     root: Arc<Folder>,
     root_path: String,
+    /// The format of the mailboxes that are added; `None` for all formats.
     format: Option<Format>,
     out: &'a mut Survey,
 }
