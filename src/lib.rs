@@ -20,7 +20,7 @@
 //!            push            notifications to URLs that clients registered
 //! layer 4  deliver         delivers one message to each of its recipients
 //!          queue           sends due actions to the relay
-//!            round           what the sender does in one round
+//!            round           what the queue worker does in one round
 //!            send            one SMTP session with the relay
 //!          jmap            JMAP methods
 //!            admin           vendor methods, for the command line and administrators
@@ -165,6 +165,7 @@ pub mod internals {
     }
 }
 
+// What tests need of the machine; `tests/it` has it as a module, too.
 #[cfg(test)]
 #[path = "../tests/it/needs.rs"]
 mod needs;

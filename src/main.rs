@@ -6,7 +6,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Fails only if a provider is installed already.
+    // The cryptography for TLS. This fails only if one is installed already.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     restante::main()
 }

@@ -21,7 +21,8 @@ pub struct Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The journal if standard error is the journal (`JOURNAL_STREAM` is set), otherwise `Plain`.
+    /// The journal if `JOURNAL_STREAM` is set, as systemd does where standard error is the journal;
+    /// otherwise `Plain`.
     Auto,
     /// Lines on standard error.
     Plain,
@@ -38,6 +39,7 @@ pub enum TraceError {
     Again,
 }
 
+/// Changes the level of the running log.
 #[derive(Clone)]
 pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 
@@ -64,6 +66,7 @@ pub fn is_level(level: &str) -> bool {
     filter(level).is_ok()
 }
 
+/// Parses a level or a list of directives.
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     // The filter would take an unknown word for the name of a module, and log nothing.
     let known = |word: &str| {

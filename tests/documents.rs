@@ -5,8 +5,8 @@
 //!   `module::function`, a bare type, a table, a file. Commands, header fields and names of JMAP
 //!   are not looked at.
 //! - `docs/storage.md` has every table with its key, its row and its home, and no other.
-//! - Every file that a page of `docs/` names exists.
-//! - Where a comment in `src/` cites a page and one of its headings, the heading exists.
+//! - Every file that a page of `docs/` names in backticks exists.
+//! - Every page that a comment in `src/` cites exists, and so does the heading, if it cites one.
 //!
 //! Only the text of the files is read, as in `layering.rs`. Blocks of code in the pages are
 //! drawings, and are not looked at either.
@@ -249,20 +249,23 @@ impl Declarations {
         };
         let is_right_there = |declared: &Vec<String>| declared.ends_with(module);
         declared.is_some_and(|all| {
-            // A type may be named by its room alone; a function by the module that has it.
+            // A path to a type may leave out modules; one to a function ends with its module.
             all.iter().any(|declared| {
                 if has_type.is_some() { is_within(declared) } else { is_right_there(declared) }
             })
         }) || self.modules.iter().any(|known| known.ends_with(parts))
     }
 
+    /// Adds what a file declares.
     fn read(&mut self, source: &Source) {
         let words = words(&source.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
+        // `scopes` are the open braces, and `next` is what the next brace belongs to.
         let (mut scopes, mut next, mut parentheses) = (Vec::<Scope>::new(), None::<Scope>, 0usize);
         self.modules.insert(source.module.clone());
         for at in 0..words.len() {
             let before = at.checked_sub(1).map_or("", word);
+            // Outside of other items.
             let is_open = matches!(scopes.last(), None | Some(Scope::Module(_)));
             match word(at) {
                 "{" => scopes.push(next.take().unwrap_or(Scope::Other)),

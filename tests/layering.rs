@@ -95,8 +95,8 @@ const OWNERS: &[(&str, &[&str])] = &[
 /// Files that name one another in a circle, and the reason.
 type ListedCircle = (&'static [&'static str], &'static str);
 
-/// Rooms whose files are held to the second level too, and the circles between files that remain,
-/// each with its reason.
+/// Rooms whose files may not name one another in a circle (`second_level`), and the circles that
+/// remain, each with its reason.
 const CIRCLES: &[(&str, &[ListedCircle])] = &[
     ("model", &[]),
     ("trace", &[]),
@@ -196,6 +196,7 @@ fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>
     let word = |at: usize| declared.get(at).map_or("", |(word, _)| word.as_str());
     let (mut modules, mut exports) = (BTreeSet::new(), BTreeMap::new());
     for at in 0..declared.len() {
+        // The seven words of `#[cfg(test)]` stand before the module.
         let is_test = at >= 7 && (at - 7..at).any(|near| word(near) == "test");
         match word(at) {
             "mod" if word(at + 2) == ";" && !is_test => {
@@ -444,8 +445,10 @@ fn the_scanner_sees_what_it_should() {
         text: text.into(),
     };
     let named: Vec<String> = source.rooms_named().into_iter().map(|(name, _)| name).collect();
+    // `super::own` in `inner` stays in `deliver`.
     assert_eq!(named, ["model", "store", "wire", "message", "outbox", "proof", "deliver"]);
     let crates: Vec<String> = source.crates_named().into_iter().map(|(name, _)| name).collect();
+    // `my::clap` is another module.
     assert_eq!(crates.iter().filter(|name| *name == "clap").count(), 1);
 }
 

@@ -2,8 +2,8 @@
 //!
 //! - No line of code, comment, script or unit has more than 100 columns.
 //! - No doc comment has only one or two words: the name of the item says as much.
-//! - No comment, text or document calls a client or a user "he": they name the client, the owner,
-//!   the guest or the sender.
+//! - No comment, text or document calls a client or a user "he" or "she": they name the client,
+//!   the owner, the guest or the sender.
 #![allow(clippy::panic, clippy::expect_used, reason = "test code")]
 
 #[path = "layering/scanner.rs"]
@@ -85,7 +85,7 @@ fn name(path: &Path) -> String {
     path.strip_prefix(root()).expect("a path below the root").display().to_string()
 }
 
-/// The places, as "<FILE:LINE>: what", of the lines that `complaint` finds fault with.
+/// The lines that `complaint` finds fault with, each as `FILE:LINE: what`.
 fn faults(files: &[File], complaint: impl Fn(&File, &str) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {

@@ -49,8 +49,8 @@ pub enum Command {
     ///
     /// Accepts mail over LMTP on the configured addresses or on sockets that systemd passes, serves
     /// JMAP and the control socket, and sends replies through the relay. SIGTERM stops the service
-    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store
-    /// and the listeners, which need a restart.
+    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store,
+    /// the listeners and the format of the log, which need a restart.
     Serve,
     /// Show on the loopback interface how mail is delivered and answered.
     ///

@@ -6,7 +6,8 @@ use std::fmt;
 /// The arguments are wrong, or the user did not confirm.
 pub const USAGE: u8 = 64;
 /// The input is malformed or too large; what was checked, repaired, imported or restored has
-/// faults; or where an export must write, there is something that no export wrote.
+/// faults; a trial run of a script failed; or where an export must write, there is something that
+/// no export wrote.
 pub const DATA: u8 = 65;
 /// A file, a store or another input is missing or cannot be read, or a file cannot be written.
 pub const NO_INPUT: u8 = 66;
@@ -18,7 +19,7 @@ pub const NO_USER: u8 = 67;
 pub const UNAVAILABLE: u8 = 69;
 /// An internal error.
 pub const SOFTWARE: u8 = 70;
-/// A temporary failure: try again later.
+/// A temporary failure, or the user interrupted the command: try again later.
 pub const TEMPORARY: u8 = 75;
 /// The caller may not do this.
 pub const NO_PERMISSION: u8 = 77;

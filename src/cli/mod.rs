@@ -1,7 +1,8 @@
 //! The command line.
 //!
 //! - `serve` and `demo` run the service.
-//! - `config`, `dkim`, `completions`, `manual` and `restore` work on files alone.
+//! - `config`, `dkim`, `completions`, `manual`, `restore`, `backup --list` and `backup --verify`
+//!   need no service.
 //! - `check`, `repair`, `rebuild`, `reindex` and `backup` ask the running service, or open the
 //!   store themselves if none runs.
 //! - `sieve check`, `sieve fmt` and `sieve test` without an account work on files and the
@@ -43,7 +44,8 @@ use terminal::{complain, output};
 
 #[must_use]
 pub fn main() -> ExitCode {
-    // Files contain mail and keys. Those that others use get their permissions explicitly.
+    // Files contain mail and keys, so they are created for this user alone. Files and sockets that
+    // other users need get their permissions explicitly.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -94,7 +96,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command that needs the configuration or the control socket.
+/// Runs a command that needs the configuration or the control socket, except for `deliver`. `run`
+/// handles `deliver` and the other commands itself.
 async fn run_client(command: Command, context: CommandContext) -> Result<(), Failure> {
     match command {
         Command::Account(command) => account::run(command, &context).await,

@@ -1,7 +1,7 @@
 //! Starts, reloads and stops all parts of the service, for `serve`, `demo` and tests.
 //!
-//! - The store is opened first and the listeners last, so that no mail is accepted before it can be
-//!   stored.
+//! - The store is opened before the listeners are bound, so that no mail is accepted before it can
+//!   be stored.
 //! - At a stop all parts are told at once to begin nothing new, and the store is closed last.
 
 pub(super) mod serve;
@@ -73,6 +73,7 @@ pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
     config.store.path.join(STORE)
 }
 
+/// Opens the store, and creates it if it does not exist.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
     let path = store_dir(config);
     let options = config.store_options();
@@ -84,7 +85,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 
-/// Returns `None` if there is no store; nothing is created.
+/// Opens the store for reading only. Returns `None` if there is no store; nothing is created.
 pub(super) fn open_store_read_only(
     config: &Config,
     clock: Arc<dyn Clock>,
@@ -104,9 +105,11 @@ pub(super) fn open_store_read_only(
     if config.store.path.is_dir() { open_store(config, clock).map(Some) } else { Ok(None) }
 }
 
+/// The running service.
 #[derive(Debug)]
 pub struct Service {
     store: Store,
+    /// As `lmtp_addresses` returns them.
     lmtp: Vec<String>,
     tasks: Vec<JoinHandle<()>>,
     switch: Switch,
@@ -116,6 +119,7 @@ pub struct Service {
     jobs: Jobs,
 }
 
+/// The settings of the rooms, which a reload replaces while the rooms run.
 #[derive(Debug)]
 struct LiveSettings {
     lmtp: LiveValue<LmtpSettings>,
@@ -148,8 +152,8 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens the directory, and completes account rows of an earlier version, which lack the account's
-/// addresses.
+/// Opens the directory of accounts, and completes account rows of an earlier version, which lack
+/// the account's addresses. If that fails, the rows stay as they are until the next start.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
     let clone = directory.clone();
@@ -177,7 +181,9 @@ struct Listeners {
 }
 
 impl Listeners {
+    /// Binds all configured addresses, or takes the sockets that systemd passed for them.
     async fn bind(config: &Config) -> Result<Self, ServiceError> {
+        // The names of the sockets that systemd passes.
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let (mut lmtp, mut lmtp_addresses) = (Vec::new(), Vec::new());
         for place in &config.lmtp_addresses(|name| names.split(':').any(|known| known == name)) {
@@ -225,6 +231,7 @@ impl Listeners {
         Ok(Self { lmtp, lmtp_addresses, control, metrics, public, managesieve })
     }
 
+    /// Starts a task for each listener.
     fn serve(
         self,
         store: &Store,
@@ -278,7 +285,7 @@ impl Service {
     /// Opens the store, binds the listeners and starts all tasks.
     ///
     /// # Errors
-    /// If one of these fails. Tasks that were already started end then.
+    /// One of these fails, or a setting is wrong. Tasks that were already started end then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &config.spill_dir()] {

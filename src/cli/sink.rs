@@ -8,7 +8,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+/// A session with a larger message is broken off.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+/// A longer line is read as several.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,7 +19,7 @@ pub struct SinkMessage {
     /// `RCPT TO:`.
     pub sender: String,
     pub recipients: Vec<String>,
-    /// With CRLF line endings.
+    /// As it was received, but without dot-stuffing.
     pub message: Vec<u8>,
 }
 
@@ -59,7 +61,7 @@ impl Sink {
         self.port
     }
 
-    /// In the order of their arrival.
+    /// Returns the messages that have been received so far, in the order of their arrival.
     #[must_use]
     pub fn messages(&self) -> Vec<SinkMessage> {
         self.messages.lock().clone()
@@ -113,6 +115,7 @@ impl Sink {
     }
 }
 
+/// Reads a line with its end; empty at the end of the stream.
 async fn line(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     stream.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;

@@ -87,6 +87,7 @@ pub fn decode(data: &[u8]) {
         return;
     };
     assert!(kind.starts_with("text/") && !is_truncated);
+    // This bound and those of `texts` below are loose: they find text that grows without a bound.
     assert!(
         value.len() <= 4 * whole.len() + 16,
         "{} bytes of text of {}",
@@ -102,6 +103,7 @@ pub fn decode(data: &[u8]) {
     assert!(cut.value.len() <= max && value.starts_with(&cut.value));
     assert_eq!(cut.is_truncated, value.len() > max);
     assert_eq!(cut.is_encoding_problem, is_encoding_problem);
+    // A character that does not fit has up to 4 bytes. HTML may be cut earlier.
     if kind != "text/html" && cut.is_truncated {
         assert!(cut.value.len() + 4 > max, "cut short: {} of {max}", cut.value.len());
     }
@@ -156,6 +158,7 @@ pub fn report(data: &[u8]) {
     assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *content));
 }
 
+/// Returns the draft of a notification with the disposition of a parsed one.
 fn draft_of(found: &Report) -> MdnDraft {
     let ReportContent::Disposition(disposition) = &found.content else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
@@ -170,6 +173,7 @@ fn draft_of(found: &Report) -> MdnDraft {
     }
 }
 
+/// Checks the request for a disposition notification that a message makes, if it makes one.
 fn check_request(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
     // The request has at most one address more than `outbox::mdn::MAX_NOTIFIED`.

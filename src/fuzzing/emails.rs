@@ -51,6 +51,7 @@ pub fn structure(data: &[u8]) {
     }
 }
 
+/// Checks the parts of a message. Texts are truncated at `max` bytes, or not at all if it is 0.
 fn check_parts(message: &Message<'_>, max: usize) {
     let structure = message.structure();
     let all = structure.root.flat();
@@ -87,6 +88,8 @@ fn check_parts(message: &Message<'_>, max: usize) {
     }
 }
 
+/// Checks the value of a field in a form: texts have no control characters, and addresses and dates
+/// can be written.
 fn check_value(form: Form, value: &FormValue) {
     let clean = |text: &str| !text.chars().any(|c| c.is_control() && c != '\t');
     match value {
@@ -98,6 +101,7 @@ fn check_value(form: Form, value: &FormValue) {
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {
             let written = EncodedField::new("Date", &FieldValue::Date(*date)).unwrap();
+            // What RFC 3339 can express: zones below 24 hours, and the years from 1970 to 9999.
             let zone = (-24 * 60 + 1..24 * 60).contains(&date.offset_minutes);
             let year = (0..=253_402_300_799_999).contains(&date.at.0);
             if zone && year {
@@ -124,6 +128,7 @@ fn check_address(person: &EmailAddress) {
     }
 }
 
+/// Each property of an email that sets a header field, and the name of the field.
 const FIELDS: [(&str, &str); 11] = [
     ("messageId", "message-id"),
     ("inReplyTo", "in-reply-to"),
@@ -192,6 +197,8 @@ pub fn draft(data: &[u8]) {
     call(context, "Email/set", &json!({"accountId": account.to_string(), "destroy": [id]}));
 }
 
+/// Calls a method, and returns the arguments of its response. Arguments that are not I-JSON count
+/// as an email that was refused.
 fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
     let request: Request =

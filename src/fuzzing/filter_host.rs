@@ -12,6 +12,7 @@ pub fn adapt(data: &[u8]) {
     let data = bounded(data);
     let settings = Settings::default();
     let adapted = settings.adapt(data);
+    // Must not panic.
     let _notes = adapted.notes(Some(&std::collections::BTreeMap::new()));
     assert_eq!(adapted.changes.is_empty(), *adapted.source == *data);
     assert!(adapted.is_valid || adapted.changes.is_empty());
@@ -20,8 +21,9 @@ pub fn adapt(data: &[u8]) {
     assert!(again.changes.is_empty() && again.diagnostics == adapted.diagnostics);
 }
 
-/// Reads any bytes as a message: parts and fields are within the message, a part begins behind the
-/// part that contains it, and every value can be read. The same bytes are read as a `mailto` URI.
+/// Reads any bytes as a message: parts and fields are within the message, a part has a higher
+/// number than the part that contains it and lies in that part's body, and every value can be read.
+/// The same bytes, if they are UTF-8, are read as a `mailto` URI.
 pub fn view(data: &[u8]) {
     let data = bounded(data);
     let view = View::new(data);

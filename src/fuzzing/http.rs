@@ -26,6 +26,7 @@ pub fn http(data: &[u8]) {
         );
     }
     let mut rng = InputRng::of(data);
+    // The last is a random length below 1 TiB.
     for length in [0, 1, rng.number() >> 24] {
         if let RangeSelection::Part(part) = range(data, length) {
             assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
@@ -34,6 +35,7 @@ pub fn http(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let field = attachment(&text);
     assert!(field.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{field:?}");
+    // A file name stands in quotes.
     let quotes = if field == "attachment" { 0 } else { 2 };
     assert_eq!(field.matches('"').count(), quotes, "{field}");
     if let Some(kind) = media_type(&text) {

@@ -35,6 +35,7 @@ pub fn message(data: &[u8]) {
     let content = encode_content(b"prefix", &encoded.content);
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
     assert_eq!(decode_tokens(b"key", &encode_tokens(b"prefix", &encoded.tokens)), Ok(rows.tokens));
+    // A loose bound: it finds rows that grow without one.
     let max = 64 * data.len() + 64 * 1024;
     assert!(
         content.len() + encoded.tokens.len() <= max,
@@ -71,6 +72,7 @@ pub fn search(data: &[u8]) {
     }
 }
 
+/// Checks that the rows of a message keep their limits, and that lists of words are sorted.
 fn check_rows(rows: &MessageRows, data: &[u8]) {
     let content = &rows.content;
     assert_eq!(rows.size, data.len() as u64);
@@ -296,6 +298,7 @@ pub fn reply(data: &[u8]) {
     let back = vacation::Input { sender: Some(&ann), recipient: &sender, facts: &seen, ..input };
     let back = vacation::decide(&back, &FuzzLookup(None));
     assert!(back.is_ok_and(|back| !back.is_reply()), "a reply is answered");
+    // A loose bound: it finds replies that grow without one.
     let max = 64 * 1024 + 16 * data.len();
     assert!(
         reply.message.len() <= max,
@@ -306,7 +309,8 @@ pub fn reply(data: &[u8]) {
 }
 
 /// Evaluates the Authentication-Results fields of any message. A stricter policy accepts nothing
-/// that a laxer one rejects.
+/// that a laxer one rejects. Fields below the Received field of another server do not count, and
+/// without a sender or a trusted server nothing is rejected.
 pub fn results(data: &[u8]) {
     let data = bounded(data);
     let sender = Address::from_parts("bob", "example.net");
@@ -366,6 +370,7 @@ pub fn sign(data: &[u8]) {
     );
 }
 
+/// An Ed25519 key that signs nothing else.
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
 -----END PRIVATE KEY-----

@@ -13,6 +13,7 @@ pub fn managesieve(data: &[u8]) {
     let logged_in = [b"AUTHENTICATE \"PLAIN\" \"AHUAcA==\"\r\n", data].concat();
     for data in [data, &logged_in] {
         let whole = run_session(&[data]);
+        // With more bytes, this would take too long.
         if data.len() <= 8 * 1024 {
             let single: Vec<&[u8]> = data.chunks(1).collect();
             assert_eq!(run_session(&single), whole, "byte by byte");
@@ -24,18 +25,22 @@ pub fn managesieve(data: &[u8]) {
     }
 }
 
+/// Small, so that inputs exceed it.
 const MAX_SCRIPT_BYTES: usize = 300;
-/// A little more than the output at which a session asks for it to be sent.
+/// A session asks for its output to be sent once it has 64 KiB. One answer may come on top.
 const MAX_OUTPUT_BYTES: usize = 68 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Transcript {
-    /// As escaped text.
+    /// The output of the session, as escaped text.
     sent: String,
+    /// The requests that the session handed to its driver.
     requests: Vec<Request>,
+    /// Whether the session ended because TLS begins.
     has_begun_tls: bool,
 }
 
+/// Runs a session with a driver that accepts the user `u` with the password `p`.
 fn run_session(pieces: &[&[u8]]) -> Transcript {
     let settings = Settings {
         extensions: "fileinto".into(),
@@ -96,6 +101,7 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
     Transcript { sent: sent.escape_ascii().to_string(), requests, has_begun_tls }
 }
 
+/// Checks a request, and answers it in place of the store.
 fn answer(request: &Request) -> Answer {
     let check_name = |name: &String| {
         assert!((1..=128).contains(&name.chars().count()), "a name of {} bytes", name.len());

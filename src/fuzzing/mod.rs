@@ -1,8 +1,9 @@
 //! The fuzz bodies: functions that take any bytes and panic if code of a room breaks its contract.
 //!
 //! - No result depends on a clock. Apart from the zone data of the machine, a body does no I/O.
-//! - A body is deterministic, apart from the random keys of a new store and the account that all
-//!   inputs of `draft` share: its random numbers come from a hash of the input (`InputRng`).
+//! - A body is deterministic: its random numbers come from a hash of the input (`InputRng`).
+//!   Exceptions are the random keys of a new store, and the account that all inputs of `draft`
+//!   share.
 //! - The targets in `fuzz/fuzz_targets` (libFuzzer, nightly) only call a body. The ordinary tests
 //!   run the bodies on stable Rust, over the seeds of `fuzz/corpus` and mutations of them.
 #![allow(
@@ -44,7 +45,8 @@ pub use truth::{damage, store};
 
 pub type FuzzBody = fn(&[u8]);
 
-/// All bodies, with the names of their targets.
+/// All bodies of this crate, with the names of their targets. The targets `sieve_*` have bodies of
+/// the crate `restante_sieve`.
 pub const BODIES: &[(&str, FuzzBody)] = &[
     ("adapt", adapt),
     ("address", address),
@@ -91,6 +93,7 @@ struct InputRng(u64);
 
 impl InputRng {
     fn of(data: &[u8]) -> Self {
+        // FNV-1a. The generator's state must not be 0.
         let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -149,7 +152,7 @@ impl Choices<'_> {
         u64::from_be_bytes(self.fixed())
     }
 
-    /// Returns a number below `end`, or 0 if `end` is 0. It is below 256, too.
+    /// Returns a number below `end`, or 0 if `end` is 0. It is always below 256.
     fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte()) % end.max(1)
     }

@@ -40,10 +40,12 @@ pub fn lmtp(data: &[u8]) {
     }
 }
 
+/// What a session sent to the client, and the messages that it passed to its driver.
 #[derive(PartialEq, Eq)]
 struct LmtpTranscript {
     replies: Vec<u8>,
     messages: Vec<(Envelope, Vec<u8>)>,
+    /// Whether the session ended because TLS begins.
     starttls: bool,
 }
 
@@ -68,6 +70,7 @@ fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     'all: for piece in pieces {
         input.extend_from_slice(piece);
         loop {
+            // Far more steps than a session needs for its input.
             steps += 1;
             assert!(steps <= 4 * all + pieces.len() + 16, "the session makes no progress");
             let (taken, step) = session.step(&input);
@@ -163,6 +166,7 @@ fn check_replies(replies: &[u8], settings: &Settings) {
     assert!(text.ends_with("\r\n"));
     let mut count = 0;
     for line in text.split_terminator("\r\n") {
+        // 512 bytes with CRLF (RFC 5321 §4.5.3.1.5).
         assert!(line.len() <= 510 && !line.chars().any(char::is_control), "{line:?}");
         let (code, rest) = line.split_at_checked(3).expect("a code");
         assert!(
@@ -172,6 +176,7 @@ fn check_replies(replies: &[u8], settings: &Settings) {
         count += usize::from(rest.starts_with(' '));
     }
     let (commands, errors) = (settings.max_commands as usize, settings.max_errors as usize);
+    // The 3 leave room for the greeting and for replies at the end of the session.
     assert!(count <= 3 + errors + commands * settings.max_recipients, "{count} replies");
 }
 
@@ -192,6 +197,7 @@ pub fn dot(data: &[u8]) {
     for cut in every {
         let (first, second) = wire.split_at(cut);
         let (out, taken, done) = unstuff(&[first, second]);
+        // The 6 bytes of NOOP are left.
         assert!(done && taken == wire.len() - 6, "cut at {cut}: the message ends at {taken}");
         assert_eq!(
             out.escape_ascii().to_string(),
@@ -205,6 +211,7 @@ pub fn dot(data: &[u8]) {
     assert_eq!(unstuff(&rng.pieces(data, 5)), whole);
 }
 
+/// Returns the message, the number of bytes that were taken, and whether its end was found.
 fn unstuff(pieces: &[&[u8]]) -> (Vec<u8>, usize, bool) {
     let (mut state, mut out, mut all) = (DotUnstuffer::default(), Vec::new(), 0);
     for piece in pieces {
@@ -233,6 +240,7 @@ pub fn address(data: &[u8]) {
         let written = found.as_ref().map(ToString::to_string).unwrap_or_default();
         let again = format!("<{written}>");
         assert_eq!(path(again.as_bytes()), Ok((found.clone(), &b""[..])), "{again}");
+        // A local part, each byte of which may be escaped, two quotes, `@`, and a domain.
         assert!(written.len() <= 2 * 256 + 255 + 3, "{} bytes", written.len());
         if let Some(address) = found {
             check_folding(&address);
@@ -359,6 +367,7 @@ pub fn jmap(data: &[u8]) {
     assert!(size <= max, "{size} bytes of response to {} of request", data.len());
 }
 
+/// Returns how many arrays and objects are nested in a value, which counts, too.
 fn depth(value: &serde_json::Value) -> usize {
     let inner = match value {
         serde_json::Value::Array(items) => items.iter().map(depth).max(),

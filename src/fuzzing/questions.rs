@@ -78,6 +78,7 @@ pub fn filter(data: &[u8]) {
     }
 }
 
+/// Runs a query, alone and in equivalent forms, and asks for its changes since the beginning.
 fn check_query(spec: &QuerySpec, window: Window) {
     let (snapshot, secrets) = (store().snapshot(), store().secrets());
     let run = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
@@ -106,6 +107,7 @@ fn check_query(spec: &QuerySpec, window: Window) {
             "{part:?} of {whole:?}"
         );
     }
+    // Since the beginning of the account, every result was added and none removed.
     let first = QueryChanges {
         spec: spec.clone(),
         since: ModSeq(0),
@@ -124,6 +126,7 @@ fn check_query(spec: &QuerySpec, window: Window) {
 fn store() -> &'static Store {
     static STORE: OnceLock<Store> = OnceLock::new();
     STORE.get_or_init(|| {
+        // Listings of this size have ranks then.
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
         let store =
@@ -154,6 +157,7 @@ fn store() -> &'static Store {
     })
 }
 
+/// Creates the email `n`. The number decides its words, thread, mailboxes, keywords and date.
 fn create_email(store: &Store, n: u32) {
     let words = ["lunch", "big lunch", "日本語", "<b>&amp;</b>"];
     let word = words[usize::try_from(n).unwrap_or_default() % words.len()];

@@ -26,6 +26,7 @@ use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
 use crate::wire::smtp::Reply;
 
+/// How many variants of a request are sent.
 const VARIANTS: usize = 6;
 
 /// Sends the input as a request, and variants of it with one to three other values.
@@ -52,6 +53,7 @@ struct ServiceFixture {
     account: AccountId,
     /// A guest, with whom one mailbox of Ann's is shared.
     bob: Context,
+    /// An email of Ann's that is not shared with Bob, as long as no request of Ann moves it.
     hidden: EmailId,
 }
 
@@ -78,6 +80,7 @@ impl ServiceFixture {
         run_request(&self.ann, data);
     }
 
+    /// Whether Bob may read an email.
     fn is_open(&self, email: &EmailMetadata) -> bool {
         let snapshot = self.ann.store.snapshot();
         let bob = self.bob.caller.account.unwrap_or_default();
@@ -115,6 +118,7 @@ fn run_request(context: &Context, data: &[u8]) -> String {
     String::from_utf8(written).expect("a text")
 }
 
+/// Returns the number of values in a document, with the document itself.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -205,11 +209,12 @@ pub(super) fn empty_service() -> (Context, AccountId) {
     (context, account)
 }
 
+/// A word of the email that Bob must not see.
 const SECRET: &str = "Xyzzy";
 
 impl ServiceFixture {
-    /// Ann has three emails: one in the Inbox, one in a mailbox that is shared with Bob, and one in
-    /// both.
+    /// Ann has three emails: one in the Inbox, which is the hidden one, one in a mailbox that is
+    /// shared with Bob, and one in both.
     fn new() -> Self {
         let (ann, account) = empty_service();
         let bob = ann
@@ -236,7 +241,7 @@ impl ServiceFixture {
     }
 }
 
-/// `at` chooses the mailboxes: the shared one, the Inbox.
+/// Creates the email `n`. `at` tells whether it is in the shared mailbox, and whether in the Inbox.
 fn create_email(
     context: &Context,
     account: AccountId,

@@ -81,12 +81,14 @@ pub fn row(data: &[u8]) {
     assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));
 }
 
+/// Checks that a row, if the bytes are one, is the same after it is encoded and decoded again.
 fn check_row<R: Row + PartialEq + Debug>(data: &[u8]) {
     if let Some(row) = decoded(R::decode(b"key", data)) {
         assert_eq!(R::decode(b"key", &row.encode()), Ok(row));
     }
 }
 
+/// Returns what was decoded; `None` if the row is damaged. Any other error fails.
 fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     match read {
         Ok(row) => Some(row),
@@ -180,6 +182,8 @@ pub fn key(data: &[u8]) {
     assert_eq!((email.to_string().parse(), blob.to_string().parse()), (Ok(email), Ok(blob)));
 }
 
+/// Values of which keys are made. A number that a key needs and that has no field of its own is
+/// taken from another field.
 struct KeyFields {
     account: AccountId,
     uid: MailboxUid,

@@ -18,6 +18,8 @@ pub fn sasl(data: &[u8]) {
     }
 }
 
+/// Logs in with one mechanism. The lines of `data` are the responses of the client, of which the
+/// first may be the initial one.
 fn log_in(data: &[u8], mechanism: Mechanism, binding: Option<ChannelBinding>, rng: &mut InputRng) {
     let mut responses = data.split(|byte| *byte == b'\n');
     let mut exchange = Exchange::new(mechanism, "nonce".into(), binding);
@@ -29,26 +31,28 @@ fn log_in(data: &[u8], mechanism: Mechanism, binding: Option<ChannelBinding>, rn
         step = match step {
             Step::Challenge(challenge) => {
                 challenges += 1;
+                // Most have one or two.
                 assert!(challenges <= 3, "{mechanism:?} does not end");
                 assert!(challenge.len() <= MAX_RESPONSE_BYTES + 200, "a long challenge");
+                // The client has gone.
                 let Some(response) = responses.next() else { return };
                 exchange.respond(response)
             }
             Step::Ask(Question::Keys { name }) => {
-                check_name(&name);
+                check_text(&name);
                 let keys = ScramKeys { stored_key: [1; 32], server_key: [2; 32] };
                 let (salt, iterations) = (b"salt".to_vec(), 4096);
                 exchange.challenge_with(AccountKeys { salt, iterations, keys: vec![keys] })
             }
             Step::Ask(Question::Proof { .. }) => panic!("nobody has a password with these keys"),
             Step::Ask(Question::Password { name, password, .. }) => {
-                check_name(&name);
-                check_name(&password);
+                check_text(&name);
+                check_text(&password);
                 accepted = rng.upto(1) == 1;
                 if accepted { exchange.accept() } else { exchange.reject() }
             }
             Step::Ask(Question::Token { token, .. }) => {
-                check_name(&token);
+                check_text(&token);
                 accepted = rng.upto(1) == 1;
                 if accepted { exchange.accept() } else { exchange.reject() }
             }
@@ -65,6 +69,7 @@ fn log_in(data: &[u8], mechanism: Mechanism, binding: Option<ChannelBinding>, rn
     }
 }
 
-fn check_name(text: &str) {
+/// Checks a name, a password or a token: it is not empty, and not longer than a response.
+fn check_text(text: &str) {
     assert!((1..=MAX_RESPONSE_BYTES).contains(&text.len()), "{} bytes", text.len());
 }

@@ -1,8 +1,8 @@
 //! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus`, with mutations of the
 //! seeds, and with the corpus of real mail.
 //!
-//! - `RESTANTE_FUZZ` is the number of mutations of each seed, `RESTANTE_SEED` the seed of the
-//!   random numbers.
+//! - `RESTANTE_FUZZ` is the number of mutations of each seed (default: the number beside the name
+//!   of the body, below). `RESTANTE_SEED` is the seed of the random numbers (default: 0).
 //! - An input that fails is printed, escaped.
 
 use std::fs;
@@ -28,6 +28,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the seeds of a body. Those of `lmtp` include the dialogs.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = root().join("fuzz/corpus").join(name);
     let mut seeds: Vec<Vec<u8>> =
@@ -39,6 +40,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Returns what the client sends in a dialog of `tests/dialogs`.
 fn client_lines(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
     let lines =
@@ -48,6 +50,7 @@ fn client_lines(file: &Path) -> Vec<u8> {
 
 const MAX_SHOWN_BYTES: usize = 4096;
 
+/// Runs a body, and prints the input if the body fails.
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         let shown = input.get(..MAX_SHOWN_BYTES).unwrap_or(input);
@@ -56,6 +59,7 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
     }
 }
 
+/// Runs a body with no input, with each seed, and with mutations of each seed.
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let seeds = seeds(name);
@@ -75,6 +79,7 @@ fn replay(name: &str, default: u64) {
     }
 }
 
+/// Changes an input at a random place in one of seven ways.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut InputRng) {
     let at = rng.upto(input.len());
     let end = (at + rng.upto(16)).min(input.len());

@@ -8,8 +8,9 @@ use crate::config;
 use crate::message::parse::date as header_date;
 use crate::model::{UtcMillis, clock};
 
-/// Parses any text as a date. An end is never before its beginning, and a parsed date reads the
-/// same after it is written.
+/// Parses any text as a date of a command, of a header and of RFC 3339. Of one text, the instant as
+/// the end of a window is never before that as its beginning. A parsed date reads the same after it
+/// is written. Only the first 512 bytes count: dates are short.
 pub fn date(data: &[u8]) {
     let data = data.get(..512).unwrap_or(data);
     let text = String::from_utf8_lossy(data);
@@ -30,6 +31,7 @@ pub fn date(data: &[u8]) {
         }
     }
     if let Some(sent) = header_date(data) {
+        // A zone is written with two digits for hours and two for minutes.
         assert!(sent.offset_minutes.unsigned_abs() <= 100 * 60, "{sent:?}");
         check_rfc3339(sent.at);
     }
@@ -38,7 +40,7 @@ pub fn date(data: &[u8]) {
     }
 }
 
-/// Checks that a time, up to whole seconds, reads the same after it is written.
+/// Checks that a time, without its milliseconds, reads the same after it is written.
 fn check_rfc3339(at: UtcMillis) {
     let written = at.rfc3339();
     let seconds = UtcMillis(at.0.div_euclid(1000) * 1000);
@@ -49,7 +51,8 @@ fn check_rfc3339(at: UtcMillis) {
 }
 
 /// Parses any text as a configuration file, an accepted one twice with the same result, and checks
-/// the configuration. Every fault names the file, has a description, and its line, if any, exists.
+/// the configuration. Every fault names the file and has a description; its line, if any, exists or
+/// is the one after the last.
 pub fn config(data: &[u8]) {
     let text = String::from_utf8_lossy(bounded(data));
     let file = Path::new("restante.toml");

@@ -9,6 +9,7 @@ use crate::transfer::ledger::Ledger;
 use crate::transfer::mbox::{MboxEntry, MboxMessage, MboxReader, write};
 use crate::transfer::{MailboxPath, name, utf7};
 
+/// Small, so that inputs exceed it.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Reads any bytes as an mbox file: messages are bounded, do not overlap, and are read again after
@@ -40,6 +41,7 @@ pub fn mbox(data: &[u8]) {
     for (id, flags, bytes) in &expected {
         write(&mut file, *id, &flags.keywords, bytes).unwrap();
     }
+    // No message is too large for this bound.
     let again = read(&file, usize::MAX / 4);
     assert!(again.iter().all(|mail| mail.whole));
     let again: Vec<_> =
@@ -94,6 +96,7 @@ pub fn folder(data: &[u8]) {
 /// Checks that the names that a mailbox gets in a Maildir and in a tree are safe, and that they and
 /// the card are read as the same mailbox.
 fn check_names(place: &MailboxPath) {
+    // Names are cut to less than 255 bytes, the most that file systems allow, as suffixes follow.
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());
         fits && name != "."
@@ -105,6 +108,7 @@ fn check_names(place: &MailboxPath) {
     assert!(maildir.iter().all(|name| safe(name) && name.starts_with('.')), "{maildir:?}");
     let tree = place.tree();
     assert!(tree.iter().all(|name| safe(name)), "{tree:?}");
+    // A name with `~` was cut, and only the card has the whole path.
     if let Some(name) = maildir.filter(|name| !name.contains('~')) {
         assert_eq!(MailboxPath::of_maildir(name.as_bytes()).as_ref(), Some(place), "{name}");
     }

@@ -20,7 +20,9 @@ use crate::store::{
 const ACCOUNT: AccountId = AccountId(1);
 /// An account that may subscribe to mailboxes of the first.
 const BOB: AccountId = AccountId(2);
+/// The time of the clock at the start, in milliseconds: 2026-11-21, 09:00 UTC.
 const START: i64 = 1_795_251_600_000;
+/// The most changes that an input makes. Its further bytes are not used.
 const MAX_CHANGES: usize = 48;
 
 /// Makes changes in any order. The store contains what the model says, and passes its check, also
@@ -37,8 +39,8 @@ pub fn store(data: &[u8]) {
     model.finish();
 }
 
-/// Replaces any row by any bytes. Reading, checking and changing the store may return errors, but
-/// must not panic.
+/// Replaces any row, other than that of the site, by any bytes. Reading, checking and changing the
+/// store may return errors, but must not panic.
 pub fn damage(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let mut model = ModelStore::new();
@@ -87,20 +89,25 @@ pub fn damage(data: &[u8]) {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct MailboxPreferences {
     attributes: BTreeMap<String, String>,
+    /// The accounts that are subscribed to the mailbox.
     subscribed: BTreeSet<AccountId>,
 }
 
+/// A store, and the model with which it is compared.
 struct ModelStore {
     engine: Arc<MemoryEngine>,
     clock: Arc<FixedClock>,
     store: Store,
     mailboxes: Vec<MailboxUid>,
     preferences: BTreeMap<MailboxUid, MailboxPreferences>,
+    /// The emails that are not destroyed.
     live: Vec<EmailId>,
+    /// The actions of the outbox.
     queued: Vec<ActionId>,
 }
 
 impl ModelStore {
+    /// Creates a store with two accounts, of which the first has three mailboxes.
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let clock = Arc::new(FixedClock::at(UtcMillis(START)));
@@ -139,6 +146,7 @@ impl ModelStore {
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
+        // The owner is subscribed to new mailboxes.
         let first =
             MailboxPreferences { subscribed: [ACCOUNT].into(), ..MailboxPreferences::default() };
         model.preferences = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
@@ -154,6 +162,7 @@ impl ModelStore {
     /// Makes one change, which the choices decide, in the store and in the model. `n` makes each
     /// message unique.
     fn change(&mut self, choices: &mut Choices<'_>, n: usize) {
+        // Some changes happen in the same millisecond as the one before.
         self.clock.advance(std::time::Duration::from_millis(choices.0.len() as u64 % 3));
         match choices.below(9) {
             0..=2 => self.deliver(choices, n),
@@ -169,7 +178,7 @@ impl ModelStore {
         }
     }
 
-    /// A delivery is refused if the account has as many emails as its quota allows.
+    /// Delivers an email. It is refused if the account has as many as its quota allows (20).
     fn deliver(&mut self, choices: &mut Choices<'_>, n: usize) {
         let keys = choices.byte();
         let raw = format!("Subject: {n}\r\n\r\n{keys}\r\n").into_bytes();
@@ -212,6 +221,7 @@ impl ModelStore {
         }
     }
 
+    /// Changes the mailboxes and the keywords of one email, if there is one.
     fn update(&self, choices: &mut Choices<'_>) {
         let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
         let (mailboxes, keywords) = (self.some_mailboxes(choices.byte()), keywords(choices.byte()));
@@ -220,7 +230,8 @@ impl ModelStore {
         assert_eq!((email.mailboxes, email.keywords), (mailboxes, keywords));
     }
 
-    /// Queues, holds or removes an action, with its told row and decision.
+    /// Queues an action, with a told row and a decision; or holds the action that was queued last,
+    /// removes it in half of the cases, and removes a told row.
     fn change_actions(&mut self, choices: &mut Choices<'_>) {
         let what = choices.byte();
         let email = self.live.first().copied();
@@ -274,8 +285,8 @@ impl ModelStore {
         self.commit(|txn| txn.set_vacation(&response));
     }
 
-    /// A valid change of an attribute or a subscription takes one modseq if it changes anything; an
-    /// invalid one is refused.
+    /// Changes an attribute of a mailbox, or a subscription. A valid change takes one modseq if it
+    /// changes anything; an invalid one is refused.
     fn set_preference(&mut self, choices: &mut Choices<'_>) {
         let (what, uid) = (choices.byte(), self.mailboxes[choices.below(self.mailboxes.len())]);
         let mut wanted = self.preferences[&uid].clone();
@@ -327,6 +338,7 @@ impl ModelStore {
         if chosen.is_empty() { self.mailboxes.iter().copied().take(1).collect() } else { chosen }
     }
 
+    /// Compares the store with the model, now and after it is opened again.
     fn finish(mut self) {
         self.live.sort_unstable();
         self.queued.sort_unstable();
@@ -364,6 +376,7 @@ fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
         let mut subscribed: BTreeSet<AccountId> =
             own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
+        // All subscribers but the owner: BOB, or nobody.
         subscribed.extend(snapshot.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
         assert_eq!(subscribed.contains(&BOB), bobs.contains(&uid));
         (uid, MailboxPreferences { attributes: mailbox.attributes, subscribed })
@@ -371,6 +384,7 @@ fn read_preferences(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     snapshot.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
 }
 
+/// Returns the keywords that the bits choose.
 fn keywords(bits: u8) -> BTreeSet<String> {
     let words = ["$seen", "$flagged", "$draft", "$junk", "own"].iter().enumerate();
     words.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, word)| (*word).to_owned()).collect()

@@ -14,15 +14,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The outcome of a message for one of its recipients. The recipients are counted of every message
-/// that was received to its end and given to the delivery, also if the delivery refuses it as a
-/// whole, as it refuses a mail loop. What LMTP refuses itself is not counted: a recipient (RCPT),
-/// or a message that is too large or incomplete.
+/// The outcome of a message for one of its recipients.
+///
+/// Each recipient of a message that reached the delivery counts, even if the delivery refuses the
+/// message as a whole, such as a mail loop. What LMTP itself refuses does not count: a recipient
+/// (RCPT), or a message that is too large or incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Accepted: stored, or left to scripts that stored it nowhere.
     Filed,
-    /// The message had been filed before: this is a retry of the sender.
+    /// The message had been filed before: this is a retry of the sender. Its label is `again`.
     Duplicate,
     /// Refused temporarily (4yz).
     Deferred,
@@ -206,6 +207,7 @@ pub fn set_queue_held(is_held: bool) {
     METRICS.queue_held.set(i64::from(is_held));
 }
 
+/// Returns all metrics in the text format of OpenMetrics.
 #[must_use]
 pub fn openmetrics_text() -> String {
     let mut out = String::new();

@@ -3,8 +3,8 @@
 //! - Complete backups stay complete, and the next backup works.
 //! - An interrupted restore or rebuild can be completed.
 //!
-//! `RESTANTE_KILLS` sets the least number of kills of a backup (6). `RESTANTE_SEED` repeats the
-//! random choices of an earlier run.
+//! `RESTANTE_KILLS` sets the least number of attempts to kill a backup (6). `RESTANTE_SEED` repeats
+//! the random choices of an earlier run, which prints it.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -31,6 +31,7 @@ fn deliver(bed: &TestBed, from: usize, count: usize) {
     }
 }
 
+/// Begins a command, and does not wait for its end.
 fn begin(bed: &TestBed, words: &[&str]) -> Child {
     bed.command(words)
         .stdin(Stdio::null())
@@ -63,7 +64,8 @@ fn killed_backup_leaves_complete_backups_intact() {
     bed.start();
     bed.add_account(ANN, &[]);
     deliver(&bed, 0, 50);
-    // The time of a complete backup and a quarter more, so that some backups end before the kill.
+    // The time of a complete backup and a quarter more, in microseconds, so that some backups end
+    // before the kill.
     let time_backup = |bed: &TestBed| {
         let begun = Instant::now();
         bed.run_ok(&["backup", backups, "--keep", "3"]);
@@ -71,6 +73,7 @@ fn killed_backup_leaves_complete_backups_intact() {
     };
     let mut max_delay = time_backup(&bed);
     let (mut count, mut backed_up, mut interrupted) = (50, 50, 0);
+    // At least `kills` rounds, and up to five times as many until one backup was interrupted.
     for round in 0..kills * 5 {
         if round >= kills && interrupted > 0 {
             break;
@@ -97,6 +100,7 @@ fn killed_backup_leaves_complete_backups_intact() {
             "{listed:?}"
         );
         if round % 8 == 7 || round + 1 == kills {
+            // The newest complete backup may be that of this round, or else the one before it.
             let found = count_restored(backups);
             assert!(
                 found == count || found == backed_up && !is_done,

@@ -26,7 +26,9 @@ pub(crate) struct TestBed {
     pub(crate) env: Vec<(&'static str, String)>,
     /// The umask of the program, in octal. `None` is the umask of the test.
     pub(crate) umask: Option<&'static str>,
+    /// The service; `None` while it does not run.
     child: Option<Child>,
+    /// Whether the directory was removed.
     finished: bool,
 }
 
@@ -114,6 +116,8 @@ impl TestBed {
         self.wait_ready();
     }
 
+    /// Waits until the sockets of the spawned service answer. Fails if the service ends, or after a
+    /// minute.
     pub(crate) fn wait_ready(&mut self) {
         let until = Instant::now() + Duration::from_secs(60);
         while Client::lmtp(&self.lmtp()).is_err()
@@ -212,6 +216,7 @@ impl TestBed {
         self.run_ok(&arguments);
     }
 
+    /// The emails in the Inbox of an account, newest first; at most 10000.
     pub(crate) fn list_mail(&self, account: &str) -> Vec<ListedEmail> {
         let rows = self.rows(&["mail", "list", "-a", account, "--limit", "10000"]);
         rows.iter()
@@ -279,6 +284,7 @@ impl Drop for TestBed {
     }
 }
 
+/// The last 30 lines of a log.
 fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")

@@ -101,6 +101,7 @@ fn idle_control_connections_do_not_stop_delivery() {
     }
     let bed = two_accounts("");
     let files = || std::fs::read_dir(format!("/proc/{}/fd", bed.pid())).unwrap().count() as u64;
+    // The service may open 800 more files, fewer than the connections that follow.
     let most = Some(files() + 800);
     let pid = Pid::from_raw(i32::try_from(bed.pid()).unwrap());
     prlimit(pid, Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
@@ -143,6 +144,7 @@ fn unfinished_websocket_messages_count_as_requests_of_the_account() {
         (0..12).map(|_| Socket::open(&bed, "Sec-WebSocket-Protocol: jmap\r\n").unwrap()).collect();
     let part = vec![b' '; 9_000_000];
     for socket in &mut sockets {
+        // The head of a whole message of text.
         socket.begin(0x81, 9_999_999, &part);
     }
     // 64 MiB hold seven of these messages.
@@ -164,7 +166,7 @@ fn websocket_message_over_the_limit_gets_an_error_before_the_close() {
     let mut socket = open();
     socket.frame(0x81, &vec![b' '; 20_000_000]);
     assert_refused(&mut socket, "maxSizeRequest", 1009);
-    // Fragments count together.
+    // Fragments count together: one that begins a message of text, and its last one.
     let mut socket = open();
     socket.frame(0x01, &vec![b' '; 6_000_000]);
     socket.frame(0x80, &vec![b' '; 6_000_000]);

@@ -133,6 +133,7 @@ async fn mailbox(client: &Client, role: Role) -> String {
     found.unwrap().take_ids().pop().unwrap()
 }
 
+/// What Ann and Bob do by jmap-client.
 async fn session(url: &str) {
     use email::query::Filter as EmailFilter;
     let limit = Duration::from_secs(60);

@@ -18,6 +18,7 @@ use crate::mail::{Client, letter};
 use crate::sink::Sink;
 
 const ACCOUNTS: usize = 4;
+/// LMTP sessions at the same time.
 const SESSIONS: usize = 4;
 
 /// A message to be delivered.
@@ -32,6 +33,7 @@ struct Job {
 }
 
 impl Job {
+    /// Makes the letter `number` of a session, with one or two recipients.
     fn new(worker: usize, number: usize, dice: &mut Dice) -> Self {
         // Every sender has its own domain, because replies to one domain are limited by the hour.
         let sender = format!("sender@d{worker}x{number}.example");
@@ -217,7 +219,8 @@ fn killed_service_loses_and_doubles_no_mail_or_reply() {
     }
     let twice: Vec<_> = reply_counts.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "answered twice: {twice:?}");
-    // Replies that were being sent at a kill may be lost: at most relay.concurrency at each kill.
+    // Replies that were being sent at a kill may be lost: at most `relay.concurrency` (4) at each
+    // kill.
     let lost = total - reply_counts.len();
     println!(
         "{kills} kills, {total} deliveries, {} replies, {lost} of them lost in sending",

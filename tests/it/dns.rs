@@ -105,6 +105,8 @@ impl Dns {
         self
     }
 
+    /// Answers queries, each with its length before it (RFC 1035 §4.2.2), until the stream ends or
+    /// a query gets no answer.
     fn over_tcp(&self, mut stream: TcpStream) -> Option<()> {
         loop {
             let mut length = [0u8; 2];
@@ -158,6 +160,7 @@ impl Dns {
             out.extend([0, 0, 0, 0]);
             out.extend(question);
             for data in records {
+                // A pointer to the name of the question; then the type, the class IN, and 60 s.
                 out.extend([0xc0, 12]);
                 out.extend(kind.to_be_bytes());
                 out.extend([0, 1, 0, 0, 0, 60]);

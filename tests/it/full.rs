@@ -26,6 +26,7 @@ impl SmallFilesystem {
         mount.status().is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
     }
 
+    /// The bytes that can still be written.
     fn free(&self) -> u64 {
         let about = rustix::fs::statvfs(&self.0).unwrap();
         about.f_bavail * about.f_frsize

@@ -76,6 +76,7 @@ pub(crate) fn exchange(
     if chunked { Answer { body: decode_chunks(&answer.body), ..answer } } else { answer }
 }
 
+/// Removes the chunked coding from a body.
 fn decode_chunks(mut rest: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
@@ -89,6 +90,7 @@ fn decode_chunks(mut rest: &[u8]) -> Vec<u8> {
     whole
 }
 
+/// The value of the field Authorization for a login with a password.
 pub(crate) fn basic(name: &str, password: &str) -> String {
     format!(
         "Basic {}",
@@ -113,6 +115,7 @@ pub(crate) fn password(bed: &TestBed, account: &str, password: &str) {
     assert!(done.status.success(), "{done:?}");
 }
 
+/// Connects to the Unix socket for JMAP of a [`bed`].
 pub(crate) fn connect(bed: &TestBed) -> UnixStream {
     let stream = UnixStream::connect(bed.dir.join("http")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::bed::TestBed;
 
+/// The number of messages.
 const COUNT: usize = 1200;
 const ANN: &str = "ann@example.org";
 
@@ -45,6 +46,7 @@ fn write_maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
+/// Adds all files below a folder.
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -67,6 +69,7 @@ fn read_export(at: &Path) -> BTreeMap<String, Vec<u8>> {
     messages
 }
 
+/// Begins a command, and does not wait for its end.
 fn begin(bed: &TestBed, words: &[&str]) -> Child {
     bed.command(words)
         .stdin(Stdio::null())
@@ -76,6 +79,7 @@ fn begin(bed: &TestBed, words: &[&str]) -> Child {
         .unwrap()
 }
 
+/// The number of Ann's emails.
 fn emails(bed: &TestBed) -> u64 {
     bed.json(&["account", "show", ANN])["emails"].as_u64().unwrap()
 }

@@ -115,6 +115,7 @@ async fn manage(bed: &TestBed, port: u16) {
     let by_name = || Some([sieve::query::Comparator::name()]);
     let found = client.sieve_script_query(Some(active), by_name()).await.unwrap().take_ids();
     assert_eq!(found, [second.as_str()]);
+    // A part of the name in upper case.
     let named = sieve::query::Filter::name("IRS");
     let found = client.sieve_script_query(Some(named), by_name()).await.unwrap().take_ids();
     assert_eq!(found, [first.as_str()]);
@@ -160,10 +161,12 @@ fn ask(bed: &TestBed, account: &str, calls: &[(&str, Value)]) -> Vec<Value> {
     responses.iter().map(|response| response[1].clone()).collect()
 }
 
+/// The call that uploads a source; later calls of the request name its blob `#b`.
 fn upload(source: &str) -> (&'static str, Value) {
     ("Blob/upload", json!({"create": {"b": {"data": [{"data:asText": source}]}}}))
 }
 
+/// The arguments that make a script of the blob `#b`, and activate it.
 fn create(name: &str) -> Value {
     json!({"create": {"s": {"name": name, "blobId": "#b"}}, "onSuccessActivateScript": "#s"})
 }
@@ -222,7 +225,7 @@ fn scripts_are_replaced_refused_and_downloaded_over_http() {
     assert_eq!(refused[1]["notCreated"]["s"]["type"], "tooLarge", "{refused:?}");
     assert_eq!(refused[2]["error"]["type"], "tooLarge", "{refused:?}");
     assert_eq!(managesieve_list(&bed), ["\"two\" ACTIVE"]);
-    // So do scripts beyond the limit of the site.
+    // The site allows three scripts, and one more is refused.
     let more = json!({"create": {
         "3": {"name": "three", "blobId": "#b"},
         "4": {"name": "four", "blobId": "#b"},

@@ -17,6 +17,7 @@ fn code(done: &Output) -> i32 {
 fn mail_and_mailbox_commands_change_mail_and_report_each_result() {
     let mut bed = TestBed::new("");
     bed.start();
+    // The first round comes at the start and the next one after an hour, so none disturbs the test.
     bed.wait_until("a round of upkeep", Duration::from_secs(20), || bed.log().contains("upkeep"));
     bed.add_account(ANN, &[]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();

@@ -12,6 +12,8 @@ use crate::mta::{Postfix, can_run_postfix, free_port};
 
 const MAX_WAIT: Duration = Duration::from_secs(90);
 
+/// Starts a service whose relay is the Postfix on `port`. Each of its users has a vacation
+/// response.
 fn site(port: u16, people: &[&str]) -> TestBed {
     let mut bed = TestBed::new(&format!(
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
@@ -103,6 +105,7 @@ smtpd_recipient_restrictions = reject_unauth_destination
     let is_idle =
         || postfix.is_idle() && [&a, &b].iter().all(|bed| bed.rows(&["queue", "list"]).is_empty());
     let state = || (traffic(&a, &here), traffic(&b, &there));
+    // Ann gets four messages of each round: one from Bob, one by `team`, and two by `all`.
     a.wait_until("the first have arrived", MAX_WAIT, || {
         traffic(&a, &here)["ann@a.example"].0 >= 12
     });

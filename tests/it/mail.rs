@@ -57,6 +57,7 @@ impl Client {
         Self { stream: BufReader::new(Box::new(stream)) }
     }
 
+    /// Reads the greeting, and sends `hello` (LHLO or EHLO).
     fn greet(stream: Box<dyn Stream>, hello: &str) -> Result<Self> {
         let mut client = Self { stream: BufReader::new(stream) };
         let banner = client.reply()?;
@@ -76,11 +77,13 @@ impl Client {
         self.reply()
     }
 
+    /// Sends bytes as they are, and reads no reply.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.get_mut().write_all(bytes)?;
         self.stream.get_mut().flush()
     }
 
+    /// Reads one reply, which may have several lines.
     pub(crate) fn reply(&mut self) -> Result<Reply> {
         let (mut text, mut code) = (String::new(), 0);
         loop {

@@ -46,7 +46,7 @@ pub(crate) fn certificate() -> PathBuf {
     root().join("tests/tls/localhost.cert.pem")
 }
 
-/// A Python that can import both packages: that of the virtual environment
+/// A Python that can import the packages managesieve and sievelib: that of the virtual environment
 /// `RESTANTE_SIEVE_CLIENTS`, or one of the machine.
 pub(crate) fn python_with_clients() -> Option<PathBuf> {
     let mut candidates = vec![PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
@@ -66,7 +66,8 @@ fn python_clients_can_manage_scripts() {
     };
     let (bed, port) = service();
     let token = bed.json(&["account", "token", "add", ANN, "--name", "sieve"]);
-    // In the shape that these clients generate. Proton's needs `spamtest`.
+    // Scripts in the shape that these clients generate. That of Proton is left out: it needs
+    // `spamtest`, which the test bed does not configure.
     let folder = root().join("sieve/tests/clients");
     let scripts = ["nextcloud", "roundcube", "snappymail"].map(|name| folder.join(name));
     let scripts = scripts.map(|script| script.with_extension("sieve"));
@@ -180,11 +181,12 @@ fn failed_logins_of_managesieve_and_http_are_counted_together() {
         ask(sieve, &format!("AUTHENTICATE \"PLAIN\" \"{response}\""))
     };
     assert_eq!(over_http("nobody", "guess"), 401);
-    // A guess is forgotten after 15 seconds, so a slow machine needs some more.
+    // Twenty guesses are allowed, one of which was over HTTP. A guess is forgotten after 15
+    // seconds, so on a slow machine some more fail before logins are refused.
     let guesses = (0..60).map(|n| over_sieve(&format!("user{n}@example.org"), "guess"));
     let failed = guesses.take_while(|answer| answer.starts_with("NO \"the login failed")).count();
     assert!((19..60).contains(&failed), "{failed} guesses");
-    // HTTP was not asked meanwhile. By itself it would allow twenty guesses.
+    // HTTP was not asked meanwhile, and had one guess.
     let is_refused = (0..5).any(|_| over_http("nobody", "guess") == 429);
     assert!(is_refused, "HTTP does not count the failures over ManageSieve");
     assert_eq!(over_http(ANN, PASSWORD), 429);

@@ -29,6 +29,7 @@ fn open_to_others(root: &Path) -> Vec<String> {
     open
 }
 
+/// The permission bits of a file or folder.
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o777
 }

@@ -24,8 +24,8 @@ pub(crate) struct Postfix {
 
 impl Postfix {
     /// Starts a Postfix on `port` that delivers mail for `example.org` and `example.net` to the
-    /// socket `lmtp`. The parameters in `more`, each on a line `name = value`, replace those of the
-    /// test's main.cf.
+    /// socket `lmtp`, and mail for `pipe.example` by the pipe(8) transport of the README. The
+    /// parameters in `more`, each on a line `name = value`, replace those of the test's main.cf.
     pub(crate) fn start(dir: &Path, port: u16, lmtp: &Path, more: &str) -> Self {
         let dir = dir.join("postfix");
         let (conf, queue, data) = (dir.join("conf"), dir.join("queue"), dir.join("data"));

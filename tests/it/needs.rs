@@ -27,8 +27,8 @@ pub(crate) fn report_missing(what: &str) {
     }
 }
 
-/// The folder of the corpus: `RESTANTE_CORPUS`, or `../shared/corpus` beside the checkout. Reports
-/// a missing corpus.
+/// Returns the folder of the corpus: `RESTANTE_CORPUS`, or `../shared/corpus` beside the checkout.
+/// If it has no corpus, this is reported as `report_missing` does, and `None` is returned.
 pub(crate) fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("RESTANTE_CORPUS").map(PathBuf::from);
     let folder =

@@ -120,6 +120,7 @@ fn replies_are_read_without_defects_by_another_parser() {
     assert_eq!(zoe["from"], "\"Änn \\\"Lee\\\"\" <ann@example.org>");
     assert_eq!(zoe["to"], "\"ZöeX-Evil: 1\" <zoe@example.net>");
     assert_eq!(zoe["inReplyTo"], "<own@example.net>");
+    // Of the 41 ids, the first and the last 19 are kept.
     let references = zoe["references"].as_array().unwrap();
     assert_eq!(
         (references.len(), &references[0], &references[19]),
@@ -233,7 +234,8 @@ fn vacation_report_is_filed_once_even_if_service_is_killed() {
     bed.finish();
 }
 
-/// The ids of a Unix user and the user's primary group, from `/etc/passwd`.
+/// The id of a Unix user and that of the user's primary group, from `/etc/passwd`. `None` if there
+/// is no such user.
 fn user(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let line = passwd

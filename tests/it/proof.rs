@@ -18,6 +18,7 @@ use crate::sink::{Sink, SinkMessage};
 
 const ANN: &str = "ann@example.org";
 
+/// Makes a DKIM key in the file SELECTOR.pem of the bed, and returns what the command prints.
 fn keygen(bed: &TestBed, selector: &str, algorithm: &str) -> Value {
     let file = bed.dir.join(format!("{selector}.pem"));
     let file = file.to_str().unwrap();
@@ -155,6 +156,7 @@ fn letter(from: &str, subject: &str) -> Vec<u8> {
     )
 }
 
+/// Puts the signature before the message.
 fn sign(signer: &Signer, message: &[u8]) -> Vec<u8> {
     [signer.sign(message).unwrap().unwrap(), message.to_vec()].concat()
 }

@@ -216,6 +216,7 @@ impl Socket {
             head.push(one[0]);
         }
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        // The answer to the key above (RFC 6455 §1.3), in lower case.
         let is_accepted = head.contains(" 101 ")
             && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo=")
             && head.contains("sec-websocket-protocol: jmap");
@@ -259,6 +260,7 @@ impl Socket {
         self.peeked.is_some()
     }
 
+    /// Fills the buffer, with the byte first that [`Socket::has_data`] read.
     fn read(&mut self, into: &mut [u8]) {
         let offset = usize::from(self.peeked.is_some());
         if let Some(peeked) = self.peeked.take() {
@@ -289,6 +291,7 @@ impl Socket {
         }
     }
 
+    /// Reads the next message, which must be text, as JSON.
     pub(crate) fn receive_json(&mut self) -> Value {
         let (opcode, bytes) = self.next();
         assert_eq!(opcode, 1);

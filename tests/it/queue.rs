@@ -22,7 +22,8 @@ fn relay_config(port: u16) -> String {
     )
 }
 
-/// Starts a service whose relay does not answer, with `replies` replies of Ann in the queue.
+/// Starts a service whose relay does not answer (nobody listens on port 1), with `replies` replies
+/// of Ann in the queue.
 fn with_queued_replies(replies: usize) -> TestBed {
     let mut bed = TestBed::new(&relay_config(1));
     bed.start();
@@ -170,6 +171,7 @@ fn killed_queue_sends_no_reply_twice_through_postfix() {
     assert!(answered.iter().all(|replies| *replies <= 1), "answered twice: {answered:?}");
     let lost = SENDERS - answered.iter().sum::<usize>();
     println!("{kills} kills, {count} replies through Postfix, {lost} lost in sending");
+    // At most `relay.concurrency` (4) replies are being sent at a kill.
     assert!(kills > 0 && lost <= kills * 4, "{lost} lost by {kills} kills");
     drop(postfix);
     bed.finish();

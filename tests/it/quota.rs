@@ -87,6 +87,7 @@ fn compile_shim(dir: &Path) -> Option<PathBuf> {
     }
 }
 
+/// Delivers a message to Ann on a new connection.
 fn deliver(bed: &TestBed, subject: &str) -> Reply {
     let message = letter("zoe@example.net", ANN, subject, "lorem ipsum");
     Client::lmtp(&bed.lmtp())

@@ -9,6 +9,7 @@ use crate::mail::{Client, letter};
 use crate::sink::Sink;
 use crate::starttls::{begin, keys};
 
+/// What the service logs after a reload.
 const DONE: &str = "configuration read again";
 
 /// The reply to LHLO, with the host name and the maximum message size.
@@ -16,6 +17,7 @@ fn lhlo(client: &mut Client) -> String {
     client.command("LHLO client.example").unwrap().text
 }
 
+/// Replaces a text in the configuration, which must have it.
 fn edit(bed: &TestBed, from: &str, to: &str) {
     let text = fs::read_to_string(bed.config()).unwrap();
     assert!(text.contains(from), "{from}\n{text}");
@@ -84,6 +86,7 @@ fn reload_gives_new_sessions_new_settings_and_keeps_those_of_open_ones() {
 fn invalid_file_keeps_old_settings_and_logs_line_and_remedy() {
     let mut bed = TestBed::new("limits.message = \"1 MiB\"\n");
     bed.start();
+    // The test bed writes four lines before this one.
     edit(&bed, "1 MiB", "1 megs");
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("restante.toml:5:") && log.contains("write a whole number"), "{log}");

@@ -99,6 +99,7 @@ impl ReplayedClient {
         answers.into_iter().map(|answer| answer[1].clone()).collect()
     }
 
+    /// Sends a request with one call, and returns the arguments of its response.
     fn one(&self, name: &str, arguments: Value) -> Value {
         self.ask(&[(name, arguments)]).remove(0)
     }
@@ -153,6 +154,7 @@ impl ReplayedClient {
     }
 }
 
+/// The message that both clients send.
 fn draft() -> String {
     "Date: Sun, 22 Nov 2026 12:00:00 +0000\r\nFrom: Ann <ann@example.org>\r\n\
      To: bob@example.net\r\nCc: \r\nBcc: \r\nSubject: plans\r\n\

@@ -29,16 +29,19 @@ fn script_of_case(name: &str) -> String {
     script[..end].to_owned()
 }
 
+/// A service with ManageSieve, its relay, and a Python with the client's packages.
 struct ClientBed {
     bed: TestBed,
     relay: Sink,
+    /// The port of ManageSieve.
     port: u16,
     python: std::path::PathBuf,
 }
 
 impl ClientBed {
-    /// Stores and activates the script of a case, in an account of its own. `replaced` are texts of
-    /// the script, such as dates that are past, and what stands in their place.
+    /// Stores and activates the script of a case in an account of its own. Returns the address of
+    /// the account. `replaced` are texts of the script, such as dates that are past, and what
+    /// stands in their place.
     fn store(&self, case: &str, replaced: &[(&str, &str)]) -> String {
         let account = format!("{case}@example.org");
         self.bed.add_account(&account, &[]);
@@ -77,7 +80,7 @@ impl ClientBed {
         client.deliver(BOB, &[account], &crlf(message.as_bytes())).unwrap().remove(0).code
     }
 
-    /// Returns the keywords of the emails in a mailbox.
+    /// Returns the keywords of the emails in a mailbox, a text for each email; "" for one without.
     fn keywords(&self, account: &str, mailbox: &str) -> Vec<String> {
         let rows = self.bed.rows(&["mail", "list", "-a", account, "--mailbox", mailbox]);
         let words = |row: &serde_json::Value| {

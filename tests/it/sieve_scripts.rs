@@ -146,6 +146,7 @@ fn vacation_script_answers_between_two_days() {
     );
     let dates = [("2026-12-24", "2020-12-24"), ("2027-01-07", "2099-01-07")];
     let (bed, _site) = service(&[], &["vacation"], &dates, &relay_settings);
+    // The script answers neither spam nor mail to an address with a detail.
     deliver(&bed, ANN, "Subject: spam\nX-Spam-Flag: YES");
     deliver(&bed, "ann+shop@example.org", "Subject: tagged");
     deliver(&bed, ANN, "Subject: question");
@@ -200,6 +201,7 @@ fn scripts_of_a_dovecot_home_are_imported_and_filter() {
         let (main, broken, summary) = import(&[]);
         assert_eq!(summary["failed"], 0, "{summary}");
         assert_eq!((&main["outcome"], &main["active"]), (&outcome.into(), &true.into()), "{main}");
+        // `imapflags` became `imap4flags`, and a `require` for `fileinto` was added.
         assert_eq!(main["changes"].as_array().unwrap().len(), 2, "{main}");
         let note = main["notes"][0].as_str().unwrap();
         assert!(
@@ -217,7 +219,7 @@ fn scripts_of_a_dovecot_home_are_imported_and_filter() {
     deliver(&bed, ANN, "Subject: lost");
     assert_eq!(stored(&bed, "Lists/rust"), ["marked $flagged"]);
     assert_eq!(stored(&bed, "Inbox"), ["lost", "marked", "old $seen"]);
-    // People are told the same.
+    // Without --json, the same is printed as text.
     let done = bed.run(&["mail", "import", "-a", ANN, &home]);
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.contains("script \"main\": there already, active"), "{text}");

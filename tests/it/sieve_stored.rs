@@ -37,6 +37,7 @@ fn activate(bed: &TestBed, script: &str) {
             }
         }
     };
+    // The greeting.
     ok(&mut stream, "");
     let login = base64::engine::general_purpose::STANDARD.encode(format!("\0{ANN}\0s3cret"));
     ok(&mut stream, &format!("AUTHENTICATE \"PLAIN\" \"{login}\"\r\n"));
@@ -95,6 +96,7 @@ fn script_is_tried_on_stored_mail_then_applied_and_its_rules_are_counted() {
     bed.start();
     bed.add_account(ANN, &[]);
     password(&bed, ANN, "s3cret");
+    // Six messages of each kind.
     let kinds = ["list", "spam", "star", "onward", "plain"];
     deliver(&bed, (0..30).map(|n| format!("{} no. {n}", kinds[n % 5])));
     let file = bed.dir.join("filter.sieve");

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex};
 /// A message that the sink accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct SinkMessage {
+    /// The address of MAIL; empty for the null sender.
     pub(crate) sender: String,
+    /// The addresses of RCPT that were not refused.
     pub(crate) recipients: Vec<String>,
+    /// The message, without dot-stuffing.
     pub(crate) text: String,
 }
 
@@ -31,6 +34,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Starts a server with SMTPUTF8.
     pub(crate) fn start() -> Self {
         Self::with_smtputf8(true)
     }
@@ -50,6 +54,7 @@ impl Sink {
         sink
     }
 
+    /// The messages so far, in the order of their arrival.
     pub(crate) fn messages(&self) -> Vec<SinkMessage> {
         self.messages.lock().unwrap().clone()
     }

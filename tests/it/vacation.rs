@@ -38,6 +38,7 @@ fn decision(bed: &TestBed) -> (Value, Value) {
     (row["reason"].clone(), row["detail"].clone())
 }
 
+/// The senders that were told, newest first.
 fn told(bed: &TestBed) -> Vec<String> {
     let rows = bed.rows(&["vacation", "told", "-a", ANN]);
     assert!(

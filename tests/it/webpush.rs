@@ -102,6 +102,7 @@ fn bed(statuses: &'static [u16], more: &str) -> Option<(TestBed, u16, Receiver<P
     Some((bed, port, pushed))
 }
 
+/// Calls PushSubscription/set as Ann, and returns the arguments of the response.
 fn set(bed: &TestBed, arguments: &Value) -> Value {
     let answer = call(bed, &basic("ann@example.org", "s3cret"), "PushSubscription/set", arguments);
     answer["methodResponses"][0][1].clone()
@@ -180,7 +181,8 @@ fn push_with_keys_is_encrypted_and_internal_addresses_get_none() {
     let (head, body) = pushed.recv_timeout(MAX_WAIT).unwrap();
     assert!(head.to_lowercase().contains("content-encoding: aes128gcm"), "{head}");
     assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
-    // The body begins with the header of RFC 8188 §2.1, and is encrypted.
+    // The body begins with the header of RFC 8188 §2.1, and is encrypted. After 16 bytes of salt
+    // come the size of a record (4096) and the length of the key (65).
     assert!(
         body[16..21] == [0, 0, 16, 0, 65]
             && !String::from_utf8_lossy(&body).contains("PushVerification")

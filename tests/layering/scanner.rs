@@ -25,9 +25,10 @@ impl Source {
         self.names_below(1)
     }
 
-    /// Returns what follows the first `depth` segments of this module's own path in all paths by
-    /// `crate` or `super` that lead there. A path by `super` that stays deeper names this module's
-    /// own segment. Each name is returned once, with the line of its first place.
+    /// Returns the segment at `depth` of each path by `crate` or `super` whose segments before it
+    /// are those of this module's own path: at depth 0 a room, and at depth 1 a module of this
+    /// room. If a path by `super` leads to a deeper module, the segment is that of this module's
+    /// own path. Each name is returned once, with the line of its first place.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());

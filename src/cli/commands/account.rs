@@ -146,7 +146,7 @@ pub struct AccountSetArgs {
     pub inactive: bool,
 }
 
-/// More bytes than the server accepts as a password.
+/// A longer line is cut here. The server accepts fewer bytes, so it refuses what is left.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(
@@ -265,7 +265,8 @@ fn byte_size(size: &str) -> Result<u64, Failure> {
         .map_err(|problem| Failure::new(exit::USAGE, problem))
 }
 
-/// `None` leaves a value as it is; `Some(None)`, from an empty text, removes it.
+/// Converts the options to changes. `None`, without the option, leaves a value as it is;
+/// `Some(None)`, from an empty text, removes it.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
     let text = |option: &Option<String>| {
         option.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
@@ -320,6 +321,7 @@ async fn domain(
     Ok(())
 }
 
+/// Returns the addresses and catch-alls of an account, without the primary address.
 fn other_addresses(row: &AccountAnswer) -> String {
     let all = row.addresses.iter().chain(&row.catch_alls);
     let others = all.filter(|address| **address != row.address);
@@ -347,6 +349,7 @@ fn read_password() -> Result<String, Failure> {
 struct NoEcho;
 
 impl NoEcho {
+    /// Asks for the password, after which nothing that is typed is shown.
     fn begin() -> Result<Self, Failure> {
         output::raw("Password: ");
         drop(std::io::stdout().flush());

@@ -45,7 +45,8 @@ pub struct RestoreArgs {
     /// The backup to restore [default: the newest].
     #[arg(long = "backup", value_name = "ID")]
     pub id: Option<u32>,
-    /// The data directory to create; if it exists it must be empty.
+    /// The data directory to create; if it exists, it must be empty or left by an interrupted
+    /// restore.
     #[arg(long, value_name = "NEW-DIR")]
     pub to: PathBuf,
 }
@@ -97,6 +98,8 @@ struct ListedBackup {
     state: Option<String>,
 }
 
+/// Lists the backups in a directory. With `verify`, it also reads each of them, and fails with
+/// `DATA` after the list if one is damaged.
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::store_failure(&error))?;
     let mut damaged = 0;
@@ -193,6 +196,7 @@ fn restore_failure(args: &RestoreArgs, error: &store::Error) -> Failure {
     Failure::new(code, message)
 }
 
+/// Opens the restored store for reading only.
 #[cfg(feature = "rocksdb")]
 fn open(dir: &Path) -> Result<Store, Failure> {
     let opened =

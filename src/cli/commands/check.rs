@@ -60,6 +60,7 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
     }
 }
 
+/// Returns the result as one line, without the faults themselves. `restore` prints it, too.
 pub(super) fn result(found: &CheckFindings) -> String {
     match found.count {
         0 => format!("in order: {} accounts, {} rows", found.accounts, found.rows),

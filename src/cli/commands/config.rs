@@ -25,7 +25,8 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
         ConfigCommand::Check => {
             let config =
                 load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-            // Reads the certificates, keys, passwords and scripts that `serve` reads.
+            // Reads the certificates, keys, passwords and scripts that `serve` reads, but not those
+            // of `[managesieve]`.
             config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.queue_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;

@@ -1,8 +1,9 @@
 //! The command `deliver`, for a pipe(8) transport of Postfix: delivers a message from standard
 //! input.
 //!
-//! - Exit code 0: every recipient has the message, durably. 67 and 69: the service itself refused
-//!   the message permanently, or the message is larger than `limits.message`.
+//! - Exit code 0: every recipient has the message, durably. 67: the service knows none of the
+//!   recipients. 69: it refused the message permanently for all recipients, not only because they
+//!   are unknown; or the message is larger than `limits.message`.
 //! - 75: everything else, including errors of the program and of the configuration, because pipe(8)
 //!   bounces the message on any other code.
 //! - If some recipients have the message and others were refused permanently, the code is 75, so
@@ -32,7 +33,7 @@ pub struct DeliverArgs {
     pub recipients: Vec<String>,
 }
 
-/// As pipe(8) writes it, unless its attribute `null_sender` says otherwise.
+/// The null sender as pipe(8) writes it, unless its attribute `null_sender` says otherwise.
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
 pub(in crate::cli) fn run(
@@ -44,7 +45,8 @@ pub(in crate::cli) fn run(
     exit_code(&outcomes, args.recipients.len())
 }
 
-/// Even a panic is temporary: its own exit code would bounce the message.
+/// Makes every failure of `work` temporary, even a panic: its own exit code would bounce the
+/// message.
 fn with_temporary_failures<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|failure| Failure { code: exit::TEMPORARY, ..failure }),
@@ -67,6 +69,8 @@ pub(in crate::cli) fn is_deliver(words: impl Iterator<Item = String>) -> bool {
     false
 }
 
+/// Passes the message to the service, and returns its reply for each recipient. A message that is
+/// too large is not passed on: each recipient gets a refusal in place of the reply.
 fn deliver(
     args: &DeliverArgs,
     config: Option<&Path>,
@@ -98,7 +102,8 @@ fn deliver(
     Ok(answer.outcomes)
 }
 
-/// `None` if the message exceeds `limits.message`.
+/// Reads the message from standard input, and returns it with CRLF line endings; `None` if it
+/// exceeds `limits.message`.
 fn read_message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
     let broken =
         |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
@@ -113,6 +118,8 @@ fn read_message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
     Ok((message.len() as u64 <= max).then_some(message))
 }
 
+/// Returns a failure with the exit code for all recipients together, unless each has the message.
+/// `recipients` is their number.
 fn exit_code(outcomes: &[RecipientReply], recipients: usize) -> Result<(), Failure> {
     let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
     if codes.len() != recipients {

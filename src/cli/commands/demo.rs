@@ -57,7 +57,7 @@ const MESSAGES: [DemoMessage; 7] = [
     ("fyodor@example.net", &["a.berger@example.org"], include_bytes!("demo/7-koi8.eml")),
 ];
 
-/// One each to Clara, Ben, Emil and Fyodor.
+/// One each to Clara, Ben, Emil and Fyodor; none to the list and to the backup.
 const EXPECTED_REPLIES: usize = 4;
 
 /// The file that marks a directory as made by a demo.
@@ -153,6 +153,10 @@ async fn create_accounts(context: &CommandContext) -> Result<(), Failure> {
     vacation::show("ann@example.org", context).await
 }
 
+/// Empties a directory that a demo made, or creates it. Returns its absolute path.
+///
+/// # Errors
+/// The directory has files, but not the mark of a demo; or it cannot be emptied or created.
 fn empty_directory(dir: &Path) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
@@ -180,6 +184,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))
 }
 
+/// Returns the configuration of the demo. `relay` is the port of the sink.
 fn configuration(dir: &Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
@@ -205,6 +210,7 @@ fn title(text: &str) {
     output::lines(&format!("\n== {text}\n"));
 }
 
+/// Delivers the messages to an LMTP address, and prints the reply for each recipient.
 async fn deliver(address: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(TcpStream::connect(address).await?);
     read_reply(&mut stream).await?;
@@ -231,7 +237,10 @@ async fn deliver(address: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the reply if it is positive.
+/// Sends a command, and returns the last line of the reply.
+///
+/// # Errors
+/// The connection breaks, or the reply is not a positive one (2yz or 3yz).
 async fn send(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Result<String> {
     stream.write_all(command).await?;
     let reply = read_reply(stream).await?;
@@ -258,6 +267,8 @@ async fn read_reply(stream: &mut BufReader<TcpStream>) -> std::io::Result<String
     }
 }
 
+/// Prints what can be tried, and waits for SIGTERM or SIGINT. `file` is the configuration, and
+/// `lmtp` the address of the service.
 async fn wait_for_signal(file: &Path, lmtp: &str) -> Result<(), Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "restante".into());
     let file = file.display();

@@ -140,6 +140,7 @@ fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), F
     Ok(())
 }
 
+/// Returns what `--json` prints of a key.
 fn described(key: &SigningKey, file: &Path) -> Value {
     json!({
         "domain": key.domain(),
@@ -158,6 +159,7 @@ fn zone_record(key: &SigningKey) -> String {
     format!("{}. IN TXT (\n{} )\n", key.name(), strings.join("\n"))
 }
 
+/// Returns the section of the configuration for a key.
 fn settings(key: &SigningKey, file: &Path) -> String {
     let file = Value::String(file.display().to_string());
     format!(

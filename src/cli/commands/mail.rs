@@ -113,12 +113,15 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
+/// Returns the head of the table of `rows`. With `threads`, the last three columns are those of the
+/// thread.
 pub(in crate::cli) fn head(threads: bool) -> &'static [&'static str] {
     const HEAD: [&str; 9] =
         ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
     if threads { &HEAD } else { &HEAD[..6] }
 }
 
+/// Returns a row for each email. Emails that were listed by thread have the cells of the thread.
 pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |EmailRow { email, thread, .. }: &EmailRow| {
         let attachment = if email.has_attachment { " [attachment]" } else { "" };

@@ -206,6 +206,7 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
     Ok(())
 }
 
+/// Returns the ids, each with an empty remark.
 fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
     done.into_keys().map(|id| (id, String::new())).collect()
 }
@@ -216,7 +217,7 @@ fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
 /// after `done`; and the other ids, each with its error.
 ///
 /// # Errors
-/// An email was not changed; then the exit code is that of the first error.
+/// The call fails; or an email was not changed: then the exit code is that of the first error.
 async fn change_each<M, A>(
     context: &CommandContext,
     account: &AccountArgs,

@@ -52,10 +52,10 @@ pub struct MailQueryArgs {
     /// Delivered to this address, such as an alias; a part of the address is enough.
     #[arg(long, value_name = "ADDRESS")]
     pub delivered_to: Option<String>,
-    /// Received before the beginning of this day.
+    /// Received before this time; of a day, before its beginning.
     #[arg(long, value_name = "DATE")]
     pub before: Option<String>,
-    /// Received on this day or later.
+    /// Received on this day, or at this time, or later.
     #[arg(long, value_name = "DATE")]
     pub after: Option<String>,
     /// At least as large as this, such as "2 MiB".
@@ -146,6 +146,8 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
+/// Returns the filter that the options ask for: null without any, and the conditions joined by AND
+/// if there are several. `before` and `after` are the dates of these options (RFC 3339).
 fn filter(
     query: &MailQueryArgs,
     before: Option<String>,

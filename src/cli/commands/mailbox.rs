@@ -253,6 +253,8 @@ async fn list(args: &AccountArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
+/// Returns the names on the command line of rights that are named as in JMAP, separated by commas;
+/// `all` for all.
 fn short(rights: &[String]) -> String {
     if rights.len() == RIGHTS.len() {
         return "all".into();
@@ -264,10 +266,12 @@ fn short(rights: &[String]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
+/// Returns the arguments of a change of this mailbox that changes nothing yet.
 fn change_of(mailbox: String) -> MailboxChangeArguments {
     MailboxChangeArguments { mailbox, ..MailboxChangeArguments::default() }
 }
 
+/// Changes a mailbox, and prints it. `done` says after its path what was done.
 async fn change(
     context: &CommandContext,
     account: &AccountArgs,

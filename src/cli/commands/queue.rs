@@ -237,6 +237,8 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     Ok(())
 }
 
+/// Changes all selected messages by one call, or each named message by a call of its own. The first
+/// named message that cannot be changed ends the command.
 async fn change<M>(
     selected: &QueueSelectionArgs,
     done: &str,
@@ -284,6 +286,7 @@ fn under_way(answer: &QueueChangeAnswer) -> String {
     }
 }
 
+/// Says when a message will be sent, or when a sent one will be removed.
 fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     let read = |at: &Option<String>| at.as_deref().and_then(UtcMillis::parse_rfc3339);
     match (row.state.as_str(), read(&row.due), read(&row.kept_until)) {
@@ -296,6 +299,7 @@ fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     }
 }
 
+/// Returns a duration as a whole number of its largest unit, rounded down; at least 1 second.
 fn describe(wait: Duration) -> String {
     let seconds = wait.as_secs().max(1);
     let (number, unit) = match seconds {

@@ -57,6 +57,7 @@ pub(in crate::cli) async fn run(
     }
 }
 
+/// Repairs the store in this process, for lack of a service.
 fn repair_store(
     scope: RepairScope,
     args: &RepairArgs,

@@ -25,7 +25,7 @@ pub enum TokenCommand {
         /// The name of the token, such as that of the program.
         #[arg(long, default_value = "default")]
         name: String,
-        /// When the token expires, such as 2027-01-01 or +90d [default: never].
+        /// The last day of the token, such as 2027-01-01 or +90d [default: never].
         #[arg(long, value_name = "WHEN")]
         until: Option<String>,
     },

@@ -51,6 +51,7 @@ pub(in crate::cli) async fn run(
     }
 }
 
+/// Changes the properties that `changes` has; those that are `None` stay as they are.
 pub(in crate::cli) async fn update(
     context: &CommandContext,
     account: &str,
@@ -64,6 +65,8 @@ fn set_arguments(changes: &VacationFacts) -> Result<VacationSetArguments, Failur
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
+/// Changes the response. If the service refuses that, the failure names the options instead of the
+/// properties.
 async fn change(
     context: &CommandContext,
     account: &str,
@@ -151,12 +154,14 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     Ok(())
 }
 
+/// Writes language, subject, text and HTML, which `text` has in this order.
 fn show_text(indent: &str, text: [Option<String>; 4]) {
     for (label, value) in ["language", "subject", "text", "html"].into_iter().zip(text) {
         show_line(indent, label, &value.unwrap_or_default());
     }
 }
 
+/// Writes a value after its label, with its further lines indented; nothing for an empty value.
 fn show_line(indent: &str, label: &str, value: &str) {
     if !value.is_empty() {
         let line_break = format!("\n{indent}      ");

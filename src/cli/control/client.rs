@@ -13,6 +13,7 @@ use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
 use crate::wire::jmap::admin::VendorMethod;
 
+/// The most bytes of the body of a response.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
@@ -20,6 +21,7 @@ pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<By
 pub(in crate::cli) type ConnectionDriver =
     hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
+/// Sends each request on a connection of its own. `pool` keeps connections.
 #[derive(Debug, Clone)]
 pub struct ControlClient {
     socket: PathBuf,
@@ -31,6 +33,7 @@ impl ControlClient {
         Self { socket: socket.to_owned() }
     }
 
+    /// Whether a service accepts connections.
     pub async fn is_up(&self) -> bool {
         UnixStream::connect(&self.socket).await.is_ok()
     }
@@ -38,8 +41,7 @@ impl ControlClient {
     /// Calls a vendor method.
     ///
     /// # Errors
-    /// The service does not run, the method returns an error, or the answer cannot be decoded (the
-    /// service has another version).
+    /// As for `call_by_name`, or the answer cannot be decoded (the service has another version).
     pub async fn call<M: VendorMethod>(&self, args: M::Args) -> Result<M::Answer, Failure> {
         let failure = |error| {
             let text = format!(
@@ -55,7 +57,7 @@ impl ControlClient {
     /// Calls a method and returns the arguments of its response.
     ///
     /// # Errors
-    /// The service does not run, or the method returns an error.
+    /// As for `exchange`, the method returns an error, or the answer is not one of JMAP.
     pub async fn call_by_name(&self, method: &str, arguments: Value) -> Result<Value, Failure> {
         let request = json!({
             "using": CAPABILITIES,
@@ -81,10 +83,11 @@ impl ControlClient {
         }
     }
 
-    /// Sends one HTTP request and returns the body of the response.
+    /// Sends one HTTP request on a connection of its own, and returns the body of the response.
     ///
     /// # Errors
-    /// The service does not run, or the status is not a success.
+    /// The service does not run, the connection breaks, the response has more than
+    /// `MAX_ANSWER_BYTES`, or its status is not a success.
     pub async fn exchange(
         &self,
         method: Method,
@@ -131,6 +134,7 @@ impl ControlClient {
     }
 }
 
+/// Builds a request for `send`.
 pub(in crate::cli) fn request(
     method: Method,
     path: &str,
@@ -146,7 +150,10 @@ pub(in crate::cli) fn request(
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-/// Returns status and body of the response, whatever the status is.
+/// Sends a request, and returns status and body of the response, whatever the status is.
+///
+/// # Errors
+/// The connection breaks, or the body has more than `MAX_ANSWER_BYTES`.
 pub(in crate::cli) async fn send(
     sender: &mut Sender,
     request: Request<Full<Bytes>>,

@@ -1,4 +1,5 @@
-//! Runs long jobs: in the service, or on the store itself if no service runs.
+//! Runs long jobs: `run` in the service. If no service runs, the command opens the store with
+//! `open_store` and runs the job itself.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 /// Starts a job in the service, shows its progress, and returns its result.
 ///
 /// # Errors
-/// As for `ControlClient::call`, or the result is that of another kind of job.
+/// As for `ControlClient::call`; the job failed; or the result is that of another kind of job.
 pub(in crate::cli) async fn run<M: JobMethod>(
     context: &CommandContext,
     args: M::Args,
@@ -64,6 +65,7 @@ pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Fail
     Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 
+/// Converts an error of the store to a failure of a command.
 pub(in crate::cli) fn store_failure(error: &Error) -> Failure {
     let code = match error {
         Error::NotFound("account") => exit::NO_USER,

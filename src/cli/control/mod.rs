@@ -11,6 +11,7 @@ use super::exit::{self, Failure};
 use crate::config::{Config, load};
 use client::ControlClient;
 
+/// What a command needs. `json` is the option `--json`.
 #[derive(Debug)]
 pub(super) struct CommandContext {
     pub(super) config: Config,

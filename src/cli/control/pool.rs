@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
 use crate::cli::exit::Failure;
 
-/// Keeps connections for further requests: as many as were ever in use at the same time.
+/// Keeps connections for further requests: at most as many as were ever in use at the same time.
 pub(in crate::cli) struct ControlPool {
     client: ControlClient,
     idle: Mutex<Vec<Sender>>,
@@ -21,12 +21,13 @@ pub(in crate::cli) struct ControlResponse {
 
 impl ControlResponse {
     /// Returns the last part of the problem's type: `overQuota` of
-    /// `urn:restante:problem:overQuota`.
+    /// `urn:restante:problem:overQuota`. `None` if the body is not a problem (RFC 7807).
     pub(in crate::cli) fn problem(&self) -> Option<String> {
         let problem: Value = serde_json::from_slice(&self.body).ok()?;
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)
     }
 
+    /// Converts the response to a failure. Its status must not be a success.
     pub(in crate::cli) fn failure(&self) -> Failure {
         refusal(self.status, &self.body)
     }
@@ -37,8 +38,9 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// Sends a request, which the service may receive twice: if an idle connection breaks before
-    /// the response is complete, the request is sent again on a new connection.
+    /// Sends a request, and returns the response whatever its status is. The service may receive
+    /// the request twice: if the connection is one of an earlier request, and it breaks before the
+    /// response is complete, the request is sent again on a new connection.
     ///
     /// # Errors
     /// The service does not run, or the connection breaks.

@@ -22,7 +22,8 @@ pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) id: String,
     /// The name by which commands find the account.
     pub(in crate::cli) name: String,
-    /// The account's time zone, else the configuration's, else the machine's.
+    /// The account's time zone, else the configuration's, else the machine's. A zone that the
+    /// machine does not know counts as the machine's.
     pub(in crate::cli) zone: TimeZone,
 }
 

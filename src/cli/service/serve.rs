@@ -3,8 +3,8 @@
 //! - systemd is sent READY=1 when every listener is bound, WATCHDOG=1 while the store accepts
 //!   writes, and STOPPING=1 when the drain begins.
 //! - SIGTERM and SIGINT stop the service after a drain.
-//! - SIGHUP applies the configuration anew, except for the store, the listeners and the destination
-//!   of the log. If the file is faulty, the old configuration stays in force.
+//! - SIGHUP applies the configuration anew, except for the store, the listeners and the format of
+//!   the log (`[log] format`). If the file is faulty, the old configuration stays in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(in crate::cli) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
     runtime()?.block_on(serve(config, path, log))
 }
 
-/// Open files besides connections: the files of the store, and messages that are being received.
+/// An estimate of the open files besides connections: the files of the store, and messages that are
+/// being received.
 const BASE_OPEN_FILES: usize = 1024;
 
 /// Raises the limit on open files to the hard limit. Warns if that is too low for the configured
@@ -40,6 +41,7 @@ fn raise_open_files_limit(config: &Config) {
         tracing::warn!(%error, "the limit on open files could not be raised");
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
+    // Root and the service's user have as many control connections as all other users together.
     let control = 2 * limits::MAX_CONTROL_CONNECTIONS + limits::MAX_METRICS_CONNECTIONS;
     let managesieve =
         config.managesieve.listen.as_ref().map_or(0, |_| config.managesieve.connections);
@@ -76,6 +78,7 @@ async fn serve(
     );
     let mut service = Service::start(config, Arc::new(clock::SystemClock)).await?;
     notify(&[NotifyState::Ready, NotifyState::Status("accepting mail")]);
+    // Without a watchdog, a store that refuses writes is only reported in the log.
     let interval = watchdog_interval().unwrap_or(Duration::from_secs(10));
     let mut watchdog = tokio::time::interval(interval);
     loop {
@@ -100,6 +103,7 @@ async fn serve(
     Ok(())
 }
 
+/// Reads the configuration again, and applies it unless it is faulty. Logs what became of it.
 fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) {
     notify(&[NotifyState::Status("reading the configuration again")]);
     match load(path) {
@@ -136,7 +140,7 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     })
 }
 
-/// Half of systemd's watchdog time, if one is set.
+/// Returns half of systemd's watchdog time; `None` if systemd expects no notifications.
 fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|time| time / 2)
 }

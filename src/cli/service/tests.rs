@@ -16,6 +16,7 @@ use crate::config::{Config, ListenValue, TlsValue};
 use crate::model::clock;
 use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 
+/// Returns a configuration with all files in `dir`. `relay` is the relay's port.
 fn config(dir: &std::path::Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");

@@ -1,7 +1,7 @@
 //! Reads dates as people write them, in the account's time zone.
 //!
 //! - A date without a time is the start of that day.
-//! - As the end of a window (`--until friday`) it is the start of the next day: the day is
+//! - As the end of a window (`--until friday`) it is the start of the day after: the named day is
 //!   included, although the end of the window is exclusive (RFC 8621 §8).
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
@@ -13,7 +13,7 @@ use crate::model::UtcMillis;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
     From,
-    /// A date without a time is included.
+    /// The day of a date without a time is included.
     Until,
 }
 
@@ -27,7 +27,7 @@ pub struct BadDate(pub String);
 /// Returns the instant that `text` names at the time `now` in `zone`.
 ///
 /// # Errors
-/// `BadDate`.
+/// The text is not a date, or its instant is beyond the range of the calendar.
 pub fn parse(
     text: &str,
     now: UtcMillis,
@@ -50,7 +50,7 @@ pub fn parse(
 }
 
 /// Returns the last day, such as `2026-11-27`, of a window whose end (RFC 3339) is the start of a
-/// day in `zone`; `None` if the window ends within a day.
+/// day in `zone`; `None` if the window ends within a day, or if the end cannot be read.
 pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
     let end = Timestamp::from_millisecond(UtcMillis::parse_rfc3339(end)?.0).ok()?;
     let end = end.to_zoned(zone.clone());
@@ -58,13 +58,18 @@ pub fn last_day(end: &str, zone: &TimeZone) -> Option<String> {
     if is_start { end.date().yesterday().ok().map(|day| day.to_string()) } else { None }
 }
 
+/// What a text names, before the time zone is considered.
 enum DateExpression {
+    /// A date without a time.
     Day(Date),
+    /// A date and a time without a zone.
     Wall(DateTime),
     Instant(Timestamp),
+    /// A span from now.
     Later(Span),
 }
 
+/// Reads a text in lower case. `today` is the date of now in the zone.
 fn expression(word: &str, today: Date) -> Option<DateExpression> {
     match word {
         "now" => return Some(DateExpression::Later(Span::new())),
@@ -128,7 +133,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, edge: Edge) -> String {
-        // A Wednesday, 10:30 in Berlin; summer time ended on 25 October.
+        // A Wednesday, 10:30 in Berlin. Summer time ends on 25 October.
         let now = UtcMillis::parse_rfc3339("2026-10-21T08:30:00Z").unwrap();
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         parse(text, now, &zone, edge).map_or_else(|_| "bad".into(), UtcMillis::rfc3339)

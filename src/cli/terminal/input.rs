@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 
+/// Bounds the memory for one file.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads a file; `-` is standard input.
@@ -48,7 +49,7 @@ pub(in crate::cli) fn read_at_most(reader: impl Read, max: u64) -> io::Result<Op
 /// Asks a question on the terminal; true if the answer is `yes`.
 ///
 /// # Errors
-/// There is no terminal.
+/// There is no terminal, or it cannot be read or written.
 pub(in crate::cli) fn confirmed(question: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::new(exit::USAGE, "there is no terminal to ask on: add --yes"));
@@ -61,7 +62,8 @@ pub(in crate::cli) fn confirmed(question: &str) -> Result<bool, Failure> {
     Ok(answer.trim() == "yes")
 }
 
-/// Converts line endings from LF, as in files and from pipe(8), to CRLF, as in mail.
+/// Converts line endings from LF, as in files and from pipe(8), to CRLF, as in mail. CRLF and a CR
+/// alone stay.
 pub(in crate::cli) fn with_crlf(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + message.len() / 32);
     let mut previous = 0;

@@ -10,10 +10,12 @@ use crate::cli::terminal::complain;
 use crate::cli::terminal::output::clean;
 use crate::model::clock::Stopwatch;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {pos} of {len} messages, {msg}, {eta} left";
 
 pub(in crate::cli) struct MessageProgress {
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     verb: &'static str,
     watch: Stopwatch,
@@ -33,6 +35,7 @@ impl MessageProgress {
         Self { bar, verb, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
+    /// Shows how many of all messages are processed. `message` says what was done with them.
     pub(in crate::cli) fn show(&mut self, done: u64, total: u64, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_length(total);

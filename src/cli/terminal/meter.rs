@@ -11,10 +11,12 @@ use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 use crate::wire::jmap::admin::store::JobStage;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(in crate::cli) struct ProgressMeter {
     job: &'static str,
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     last_line: Stopwatch,
 }
@@ -41,6 +43,7 @@ impl ProgressMeter {
         }
         if let Some(bar) = &self.bar {
             if let JobStage::Store(at) = progress {
+                // After the accounts come the rows of no account.
                 bar.set_length(at.accounts.saturating_add(1));
                 bar.set_position(at.number.saturating_sub(1));
             }
@@ -60,6 +63,7 @@ impl Drop for ProgressMeter {
     }
 }
 
+/// Returns the progress in words; empty if there is nothing to tell yet.
 fn describe(progress: &JobStage) -> String {
     let at = match progress {
         JobStage::Store(at) => at,

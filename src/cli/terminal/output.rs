@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::exit::{self, Failure};
 use crate::model::UtcMillis;
 
-/// Errors are ignored: a reader such as `head` may close the pipe early.
+/// Writes a text unchanged. Errors are ignored: a reader such as `head` may close the pipe early.
 fn write(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
@@ -26,7 +26,7 @@ pub(in crate::cli) fn lines(text: &str) {
     text.split('\n').for_each(line);
 }
 
-/// Writes a text of our own unchanged.
+/// Writes a text unchanged. It must not contain text from outside.
 pub(in crate::cli) fn raw(text: &str) {
     write(text);
 }
@@ -47,6 +47,7 @@ pub(in crate::cli) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes a value as indented JSON, with sorted members.
 pub(in crate::cli) fn json(value: &impl Serialize) {
     // The members of a `Value` are sorted.
     let value = serde_json::to_value(value).unwrap_or_default();
@@ -71,8 +72,8 @@ fn table_text(head: Option<&[&str]>, rows: Vec<Vec<String>>) -> String {
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Writes the properties of one object, one a line, sorted by name, without those that have no
-/// value.
+/// Writes the properties of one object, one a line, sorted by name, without those that are null or
+/// an empty list.
 pub(in crate::cli) fn facts(value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     let rows = value.as_object().into_iter().flatten().filter_map(|(name, value)| {
@@ -113,6 +114,7 @@ pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
     UtcMillis::parse_rfc3339(date).map_or_else(String::new, |at| at.local(zone))
 }
 
+/// Returns a number of bytes in B, KiB or MiB, rounded down.
 #[must_use]
 pub(in crate::cli) fn size(bytes: u64) -> String {
     match bytes {

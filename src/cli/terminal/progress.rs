@@ -9,10 +9,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
+/// The least time between two lines where there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 
 pub(in crate::cli) struct ByteProgress {
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     verb: &'static str,
     total: u64,
@@ -34,6 +36,7 @@ impl ByteProgress {
         Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
+    /// Says that so many more bytes are processed.
     pub(in crate::cli) fn advance(&mut self, bytes: u64, message: impl Fn() -> String) {
         self.done = self.done.saturating_add(bytes);
         if let Some(bar) = &self.bar {
@@ -51,7 +54,7 @@ impl ByteProgress {
         }
     }
 
-    /// Writes a line that stays above the bar.
+    /// Writes a line that stays: above the bar, if there is one.
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(clean(line)),
@@ -59,6 +62,7 @@ impl ByteProgress {
         }
     }
 
+    /// Removes the bar, and returns the time since `new`.
     pub(in crate::cli) fn finish(self) -> Duration {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,5 +1,8 @@
-"""A session of a user, by jmapc. Usage: jmapc_session.py HOST:PORT USER OTHER PASSWORD
+"""A session of a user, by jmapc, for tests/it/clients.rs.
+Usage: jmapc_session.py HOST:PORT USER OTHER PASSWORD
 
+OTHER is another user with the same password. USER's Inbox has three emails, of which one is from
+OTHER.
 Each step reads back what it changed. The last line is printed only if every step succeeded.
 """
 

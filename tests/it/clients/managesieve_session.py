@@ -1,4 +1,4 @@
-"""Sessions of a user, by the packages managesieve and sievelib.
+"""Sessions of a user, by the packages managesieve and sievelib, for tests/it/managesieve.rs.
 Usage: managesieve_session.py PORT USER PASSWORD TOKEN SCRIPT...
 
 Each step reads back what it changed. The last line is printed only if every step succeeded.

@@ -1,4 +1,4 @@
-"""Stores scripts as a client does, by the package managesieve.
+"""Stores scripts as a client does, by the package managesieve, for tests/it/sieve_clients.rs.
 Usage: managesieve_store.py PORT USER PASSWORD SCRIPT...
 
 Each script is stored under the name of its file, listed, read back and made the active one. The

@@ -20,10 +20,12 @@ pub struct SieveCheckArgs {
     pub files: Vec<PathBuf>,
 }
 
+/// What `--json` prints of a file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CheckedFile {
     file: String,
+    /// Whether the script has no errors. It may have warnings.
     is_valid: bool,
     diagnostics: Vec<DiagnosticFacts>,
 }

@@ -18,7 +18,8 @@ use crate::wire::jmap::admin::sieve::{CheckFacts, DiagnosticFacts};
 
 #[derive(Debug, Args)]
 pub struct FmtArgs {
-    /// The files, which are written in place; "-" formats standard input to standard output.
+    /// The files, which are written in place; "-" formats standard input to standard output, but
+    /// with --json only says whether it was formatted.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Write nothing, and print the names of the files that are not formatted.
@@ -26,16 +27,19 @@ pub struct FmtArgs {
     pub check: bool,
 }
 
+/// What `--json` prints of a file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FormattedFile {
     file: String,
-    /// Whether the file was formatted before.
+    /// Whether the file was formatted before the command ran. False if it has errors.
     is_formatted: bool,
-    /// Errors of grammar, which keep the script from being formatted.
+    /// Errors of grammar, which keep the script from being formatted; empty if it has none.
     diagnostics: Vec<DiagnosticFacts>,
 }
 
+/// Formats the files in their order. A file that cannot be read or written ends the command; those
+/// before it have been formatted then.
 pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut files = Vec::with_capacity(args.files.len());
     for path in &args.files {
@@ -45,6 +49,7 @@ pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failur
         output::json(&files);
     }
     let refused = files.iter().filter(|file| !file.diagnostics.is_empty()).count();
+    // Files with errors are not formatted, either; they are told of apart.
     let unformatted = files.iter().filter(|file| !file.is_formatted).count() - refused;
     let plural =
         |count: usize| if count == 1 { "1 script".into() } else { format!("{count} scripts") };
@@ -59,6 +64,7 @@ pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
+/// Formats one file. With `only_check`, it is only found out whether the file is formatted.
 fn format_file(
     path: &Path,
     only_check: bool,
@@ -93,8 +99,8 @@ fn format_file(
     Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
 }
 
-/// Replaces a file by a new one with the same owner and permissions, so that a failure leaves the
-/// old one. A symbolic link stays, and the file to which it leads is replaced.
+/// Replaces a file by a new one with the same owner, group and permissions. If that fails, the old
+/// file stays. A symbolic link stays, and the file to which it leads is replaced.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))

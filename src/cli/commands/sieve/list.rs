@@ -14,7 +14,7 @@ use crate::wire::jmap::admin::sieve::{ScriptErrorFacts, SieveList, SieveListAnsw
 pub struct ListArgs {
     /// The account: its name or any of its addresses; "" is the account of your Unix user.
     pub account: String,
-    /// List the last failed runs, newest first, in place of the scripts.
+    /// List the last failed runs, up to 50 of them, newest first, in place of the scripts.
     ///
     /// A message whose run failed was kept in the Inbox. Failed runs of scripts of the site are
     /// listed, too.

@@ -28,7 +28,7 @@ pub enum SieveCommand {
     Put(put::PutArgs),
     /// Print a script, byte for byte as it was stored.
     Get(get::SieveGetArgs),
-    /// List the scripts of an account, and say whose last run failed.
+    /// List the scripts of an account, each with the last of its runs that failed.
     List(list::ListArgs),
     /// Make a script the active one, which runs for each message that arrives.
     ///
@@ -45,14 +45,14 @@ pub enum SieveCommand {
     ///
     /// Prints the actions, and a trace of the tests and commands by line. Only this script runs,
     /// and not those of the site. With --account the service runs it with the mailboxes, the
-    /// included scripts and the time zone of that account. Without, no service is needed: each
-    /// mailbox that the script names counts as one that exists. What the script asks for and
-    /// cannot be told is listed. Exits with 65 if the script has errors or its run fails.
+    /// included scripts and the time zone of that account. Without --account no service is needed,
+    /// and each mailbox that the script names counts as one that exists. What the run needed and
+    /// this command cannot know is listed. Exits with 65 if the script has errors or its run fails.
     Test(Box<test::TestArgs>),
     /// Format scripts in files. Comments, strings and numbers stay as they are.
     ///
-    /// A file that is formatted already is not written. Exits with 65 if a script has errors of
-    /// grammar, which keep it from being formatted, or with --check if one is not formatted.
+    /// A file that is formatted already is not written. A script with errors of grammar cannot be
+    /// formatted. Exits with 65 if there is one, or with --check also if a script is not formatted.
     Fmt(fmt::FmtArgs),
     /// Show how often each rule of the scripts fired for delivered mail, and when last.
     ///
@@ -62,15 +62,16 @@ pub enum SieveCommand {
     Stats(stats::StatsArgs),
     /// Say what a script would have done with stored mail, message by message; change nothing.
     ///
-    /// Runs only this script, as if each message came when it was received, from the sender and
-    /// for the recipient that the record of its delivery or its header says. Who the client
-    /// was, and its DSN parameters, are not known. The `duplicate` test is false.
+    /// Runs only this script, and not those of the site. The time of a run is that at which the
+    /// message was received. Sender and recipient are those in the record of its delivery, or else
+    /// in its header. The client and its DSN parameters are not known. The `duplicate` test is
+    /// false.
     DryRun(stored::StoredArgs),
     /// Do with stored mail what a script says: move, copy and flag; discard into Trash.
     ///
-    /// Nothing is sent: messages that the script would redirect or reject stay, and nobody is
+    /// Nothing is sent: messages that the script would only redirect or reject stay, and nobody is
     /// answered or notified. Headers are not edited. The command can be interrupted and run again:
-    /// what is done is not done twice. `sieve dry-run` says before what will happen.
+    /// what is done is not done twice. `sieve dry-run` says beforehand what will happen.
     Apply(stored::StoredArgs),
 }
 
@@ -102,7 +103,8 @@ pub(in crate::cli) async fn run(
     }
 }
 
-/// Returns the number of errors and of warnings, as `2 errors, 1 warning`.
+/// Returns the number of errors and of warnings, as `2 errors, 1 warning`. A number that is 0 is
+/// left out, so without both the text is empty.
 fn counts(check: &CheckFacts) -> String {
     let count =
         |severity: &str| check.diagnostics.iter().filter(|one| one.severity == severity).count();

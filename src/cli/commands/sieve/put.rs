@@ -30,6 +30,7 @@ pub struct PutArgs {
 pub(super) async fn run(args: PutArgs, context: &CommandContext) -> Result<(), Failure> {
     let ScriptArgs { account, name } = args.script;
     let source = read(&args.file)?;
+    // No site allows more. A site may allow less, which the service checks.
     if source.len() > limits::MAX_SCRIPT_BYTES {
         let most = output::size(limits::MAX_SCRIPT_BYTES as u64);
         return Err(Failure::new(exit::DATA, format!("the script is larger than {most}")));

@@ -30,6 +30,7 @@ pub struct StoredArgs {
     pub newest: Option<u64>,
 }
 
+/// A vendor method that runs a script over a few emails of a mailbox.
 pub(super) trait StoredMethod:
     VendorMethod<Args = OfAccount<StoredFilterArguments>, Answer = StoredFilterAnswer>
 {
@@ -66,13 +67,16 @@ pub(super) async fn run<M: StoredMethod>(
         ended = steps::<M>(&args, (name, script), &account.id, context, &mut report) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    // What was done until then must be told, too.
+    // What was done before an error or an interruption is printed, too.
     if ended.is_ok() || report.counts != StoredCounts::default() {
         report.print(context.json, &account.zone);
     }
     ended
 }
 
+/// Calls the method until the script ran over all emails, or over as many as `--newest` says, and
+/// adds them to the report. Either the name of a stored script or the source of a script, in
+/// base64, is given.
 async fn steps<M: StoredMethod>(
     args: &StoredArgs,
     (name, script): (Option<String>, Option<String>),
@@ -91,7 +95,7 @@ async fn steps<M: StoredMethod>(
             limit: left,
         };
         let answer = context.client.call::<M>(With(AccountRef::by_id(account), arguments)).await?;
-        // Emails leave the mailbox while the command runs.
+        // The total of the first answer is kept: emails leave the mailbox while the command runs.
         let total = *total.get_or_insert(args.newest.unwrap_or(u64::MAX).min(answer.total));
         let count = answer.list.len() as u64;
         left = left.map(|left| left.saturating_sub(count));

@@ -9,9 +9,12 @@ use crate::cli::commands::mail;
 use crate::cli::terminal::output::{self, local, short};
 use crate::wire::jmap::admin::sieve_stored::{EnvelopeOrigin, FilterOutcome, FilteredEmail};
 
+/// What holds for every run over stored mail, so every report ends with it.
 const NOT_KNOWN: &str = "of the envelope only sender and recipient are known: not who the client \
                          was, nor its DSN parameters";
 
+/// Numbers of messages. Each message counts in `examined`, and in exactly one field of those from
+/// `moved` to `not_done`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StoredCounts {
@@ -22,14 +25,14 @@ pub(super) struct StoredCounts {
     discarded: u64,
     unchanged: u64,
     failed: u64,
-    /// Messages that somebody else changed while the command ran, or whose mailbox cannot be
-    /// created. Only of `sieve apply`.
+    /// Messages that somebody else changed while the command ran, or for which no mailbox exists
+    /// or can be created. 0 for `sieve dry-run`.
     not_done: u64,
-    /// By the name of the command, for how many messages it was not done.
+    /// How often each command, such as `redirect`, was left out because mail is stored already.
     left_out: BTreeMap<String, u64>,
-    /// Messages of which the sender is known from Return-Path alone.
+    /// Messages whose sender is known only from the field Return-Path.
     envelope_from_header: u64,
-    /// Messages of which the sender is not known.
+    /// Messages whose sender is not known.
     envelope_unknown: u64,
 }
 
@@ -56,7 +59,7 @@ impl StoredCounts {
         }
     }
 
-    /// Says what was changed, or would have been.
+    /// Says what was changed; if `has_changed` is false, what would be changed.
     pub(super) fn changes(&self, has_changed: bool) -> String {
         let would = if has_changed { "" } else { "would be " };
         let Self { moved, copied, flagged, discarded, .. } = self;
@@ -98,8 +101,9 @@ impl StoredCounts {
     }
 }
 
-/// Collects what to print.
+/// The emails that the script ran over, and their counts.
 pub(super) struct StoredReport {
+    /// As for `new`.
     has_changed: bool,
     script: String,
     mailbox: String,
@@ -107,6 +111,7 @@ pub(super) struct StoredReport {
     emails: Vec<FilteredEmail>,
 }
 
+/// What `--json` prints.
 #[derive(Serialize)]
 struct StoredReportFacts<'a> {
     script: &'a str,
@@ -117,7 +122,8 @@ struct StoredReportFacts<'a> {
 }
 
 impl StoredReport {
-    /// `has_changed` tells whether mail was changed, or only would have been.
+    /// `has_changed` is true for `sieve apply`, and false for `sieve dry-run`, which only says what
+    /// would be changed.
     pub(super) fn new(has_changed: bool, script: String, mailbox: String) -> Self {
         let (counts, emails) = (StoredCounts::default(), Vec::new());
         Self { has_changed, script, mailbox, counts, emails }

@@ -80,7 +80,7 @@ pub(super) async fn run(args: TestArgs, context: &CommandContext) -> Result<(), 
     }
 }
 
-/// Runs the script without the service. `from` and `to` are the options.
+/// Runs the script without the service. `from` and `to` are the values of `--from` and `--to`.
 fn run_here(
     source: &[u8],
     message: &[u8],
@@ -128,6 +128,8 @@ fn run_here(
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
+/// Returns where something happened, as the beginning of a line. `script` is an included script,
+/// and `None` the script itself. `line` is 0 if it is not known.
 fn place(script: Option<&str>, line: u32) -> String {
     match (script, line) {
         (None, 0) => String::new(),
@@ -137,7 +139,8 @@ fn place(script: Option<&str>, line: u32) -> String {
     }
 }
 
-/// Returns what people read: diagnostics, the trace, the actions, and what is not known.
+/// Returns what is printed without `--json`: diagnostics, the trace, the actions, and what the run
+/// needed and could not be told.
 fn text(answer: &SieveTestAnswer) -> String {
     let mut lines: Vec<String> = answer.check.text.lines().map(str::to_owned).collect();
     let Some(outcome) = &answer.outcome else { return lines.join("\n") };
@@ -160,6 +163,7 @@ fn text(answer: &SieveTestAnswer) -> String {
     lines.join("\n")
 }
 
+/// Returns a line of the trace: the place, and the test with its result or what was done there.
 fn trace_text(line: &TraceLineFacts) -> String {
     let place = place(line.script.as_deref(), line.line);
     match (line.event.as_str(), line.result) {

@@ -3,7 +3,8 @@
 //! - Emails that an earlier export has not written are fetched over several connections, mailbox by
 //!   mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - Files of an earlier export stay, also of emails that were moved or destroyed since.
+//! - Files of an earlier export stay, also of emails that were moved or destroyed since. Only an
+//!   incomplete file is written again.
 //! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -30,7 +31,8 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
-/// The `emails` are indexes into the list of all emails, oldest first.
+/// A mailbox to export. `emails` are indexes into the list of all emails: that of the oldest email
+/// comes first.
 struct ExportMailbox {
     path: MailboxPath,
     role: Option<Role>,
@@ -50,7 +52,9 @@ struct ExportCounts {
     already_there: u64,
     /// Emails of `already_there` whose keywords were updated.
     updated: u64,
+    /// Emails that were destroyed after they were listed.
     destroyed: u64,
+    /// The bytes of `written`.
     bytes: u64,
 }
 
@@ -97,6 +101,7 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
     })
 }
 
+/// Lists all mailboxes and emails of the account.
 async fn index(
     context: &CommandContext,
     account: &str,
@@ -150,6 +155,8 @@ struct Exporter<'a> {
 type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 impl Exporter<'_> {
+    /// Exports the mailboxes one after another. Several messages are fetched at the same time, but
+    /// written in the order of their emails.
     async fn run(
         &self,
         root: &Folder,
@@ -197,6 +204,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
+    /// Begins to fetch a message.
     fn fetch(&self, id: EmailId) -> JoinHandle<Result<ControlResponse, Failure>> {
         let pairs = [("account", self.account), ("email", &id.to_string())];
         let path = format!("/octets?{}", query::write(&pairs));
@@ -237,6 +245,7 @@ impl Exporter<'_> {
     }
 }
 
+/// Makes a failure of an error of the system. `shown` is the mailbox or path that it concerns.
 fn io_failure(shown: &str, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::PermissionDenied => exit::NO_PERMISSION,
@@ -246,6 +255,7 @@ fn io_failure(shown: &str, error: &io::Error) -> Failure {
     Failure::new(code, format!("{shown}: {error}"))
 }
 
+/// Prints the summary. `ended` is the failure that stopped the export, if any.
 fn report(
     args: &ExportArgs,
     context: &CommandContext,

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Timespec, Timestamps
 
 use crate::model::UtcMillis;
 
+/// A survey (`survey.rs`) skips folders that are deeper below its root.
 pub(super) const MAX_FOLDER_DEPTH: usize = 64;
 
 #[derive(Debug)]
@@ -39,9 +40,12 @@ pub(super) struct FileInfo {
     pub(super) modified: UtcMillis,
 }
 
+/// What `Folder::read` finds.
 #[derive(Debug)]
 pub(super) enum FileContent {
+    /// There is no regular file of that name.
     Absent,
+    /// The file has more bytes than the caller allows.
     TooLarge,
     Whole(Vec<u8>, FileInfo),
 }
@@ -61,7 +65,7 @@ impl Folder {
         Self::open(path)
     }
 
-    /// `None` if there is no folder of that name.
+    /// Opens the folder of this name in this one; `None` if there is none.
     pub(super) fn sub(&self, name: &[u8]) -> io::Result<Option<Self>> {
         match rustix::fs::openat(&self.0, name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
             Ok(fd) => Ok(Some(Self(fd))),
@@ -98,7 +102,7 @@ impl Folder {
         })
     }
 
-    /// Sorted by name.
+    /// Returns the entries of the folder, sorted by name.
     pub(super) fn entries(&self) -> io::Result<Vec<FolderEntry>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -117,7 +121,8 @@ impl Folder {
         Ok(all)
     }
 
-    /// Of a link, the properties are those of the link itself.
+    /// Returns the properties of a file or folder; `None` if there is none of that name. Of a link,
+    /// they are those of the link itself.
     pub(super) fn info(&self, name: &[u8]) -> io::Result<Option<FileInfo>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(info(&stat))),
@@ -135,7 +140,7 @@ impl Folder {
         }
     }
 
-    /// `None` if there is no regular file of that name.
+    /// Opens a regular file for reading; `None` if there is none of that name.
     pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, FileInfo)>> {
         // Without NONBLOCK, opening a named pipe would wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -160,6 +165,7 @@ impl Folder {
         Ok((info.kind == FileKind::File).then(|| (File::from(fd), info)))
     }
 
+    /// Reads a regular file, unless it has more than `max` bytes.
     pub(super) fn read(&self, name: &[u8], max: u64) -> io::Result<FileContent> {
         let Some((file, info)) = self.file(name)? else { return Ok(FileContent::Absent) };
         if info.size > max {
@@ -175,7 +181,8 @@ impl Folder {
         })
     }
 
-    /// Returns nothing if there is no such file, or it is too large.
+    /// Returns the bytes of a regular file; none if there is no such file, or if it has more than
+    /// `max` bytes.
     pub(super) fn read_metadata(&self, name: &str, max: u64) -> io::Result<Vec<u8>> {
         match self.read(name.as_bytes(), max)? {
             FileContent::Whole(bytes, _) => Ok(bytes),
@@ -183,7 +190,8 @@ impl Folder {
         }
     }
 
-    /// Writes a new file. An old one, which an interrupted command left behind, is removed first.
+    /// Writes a new file, with this time of its last change. An old file, which an interrupted
+    /// command left behind, is removed first.
     pub(super) fn write(
         &self,
         name: &str,
@@ -212,18 +220,19 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes a file under another name (`NAME.part`), and renames it.
+    /// Writes a file under another name (`NAME.part`), and renames it over the old file.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.part");
         self.write(&part, bytes, None)?;
         self.rename(part.as_bytes(), self, name.as_bytes())
     }
 
+    /// Renames a file of this folder, and moves it into `folder`. It replaces a file of that name.
     pub(super) fn rename(&self, from: &[u8], folder: &Self, to: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &folder.0, to)?)
     }
 
-    /// It is no error if the file does not exist.
+    /// Removes a file. It is no error if the file does not exist.
     pub(super) fn remove(&self, name: &[u8]) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -231,7 +240,8 @@ impl Folder {
         }
     }
 
-    /// Returns false if the file exists.
+    /// Creates a file that everyone may read, as other mail programs must. Returns false, and
+    /// changes nothing, if the file exists.
     pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<bool> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -247,13 +257,14 @@ impl Folder {
         }
     }
 
+    /// Writes all changes of the folder's file system to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 
-/// The errors that say that there is no such file or folder, but perhaps a link or a file of
-/// another kind, become `None`.
+/// Converts the errors that say that there is no such file or folder to `None`. There may be a link
+/// or a file of another kind with that name.
 fn absent<T>(error: rustix::io::Errno) -> io::Result<Option<T>> {
     use rustix::io::Errno;
     if matches!(error, Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::ISDIR) {

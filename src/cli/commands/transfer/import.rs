@@ -2,7 +2,7 @@
 //!
 //! - One thread reads the files. The messages are sent over several connections, so that the
 //!   service writes them in groups.
-//! - The bytes of messages that were read and not yet sent are bounded.
+//! - The bytes of messages that wait for their answer are bounded. The thread holds one more.
 //! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
 //!   quota or Ctrl-C stops the import, which can be run again.
 
@@ -33,16 +33,18 @@ use crate::wire::query;
 
 /// The most failures in the JSON of the summary.
 const MAX_LISTED_FAILURES: usize = 1000;
+/// The most requests for one message while the service is busy.
 const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.
 const BASE_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+/// What the thread that reads the files sends, in order.
 enum ImportStep {
     /// The following messages belong to this mailbox.
     Mailbox(MailboxPath, Option<Role>),
-    /// An entry, with its name and its size in the files.
+    /// An entry, with its name and its size in the files. The permit is for its bytes in memory.
     Entry(String, u64, ImportEntry, OwnedSemaphorePermit),
-    /// The name of the mailbox and the error.
+    /// The path of a folder or mbox file that cannot be read, and the error.
     Unreadable(String, String),
 }
 
@@ -55,15 +57,18 @@ struct ImportCounts {
     there: u64,
     /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
+    /// The bytes of the messages of `added`, `joined` and `there`.
     bytes: u64,
     /// Messages with too many keywords, of which some were left out.
     keywords_cut: u64,
     failed: u64,
+    /// The names and errors of the first of those that failed.
     failures: Vec<(String, String)>,
     scripts: Vec<ScriptResult>,
 }
 
 impl ImportCounts {
+    /// Counts a message or file that was not imported, and prints why.
     fn fail(&mut self, progress: &ByteProgress, name: &str, error: &str) {
         progress.note(&format!("{name}: {error}"));
         self.failed += 1;
@@ -132,7 +137,8 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         ended = importer.run_all(steps_in, scripts.scripts, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    // Requests that are still running are given up: the next import repeats them.
+    // If the import stopped, requests that have ended are counted. The others are given up: the
+    // next import repeats them.
     while let Some((name, size, task)) = importer.pending.pop_front() {
         if ended.is_ok() || task.is_finished() {
             drop(importer.finish(&name, size, task, &mut progress, &mut counts).await);
@@ -164,6 +170,7 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     }
 }
 
+/// Finds the mailboxes and the scripts at the given paths.
 async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let (paths, format) = (args.paths.clone(), args.format);
     let looking = tokio::task::spawn_blocking(move || {
@@ -178,6 +185,7 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     looking.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?
 }
 
+/// Puts the mailboxes below that of `--mailbox`, if it is given, without their roles.
 fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
     let base = MailboxPath::of(
@@ -207,6 +215,7 @@ fn read_mailbox(
             ImportEntry::Message(message) => message.bytes.len(),
             ImportEntry::Failed(_) => 0,
         };
+        // A message that is larger than the bound waits until no other is in memory.
         let kib =
             u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
         let Ok(permit) = runtime.block_on(Arc::clone(memory).acquire_many_owned(kib)) else {
@@ -254,6 +263,7 @@ impl Importer<'_> {
         progress: &mut ByteProgress,
         counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
+        // The first step sets it.
         let mut mailbox = Err(String::new());
         while let Some(step) = steps.recv().await {
             match step {
@@ -318,7 +328,8 @@ impl Importer<'_> {
         }
     }
 
-    /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be.
+    /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be. In
+    /// a dry run, the id is empty.
     ///
     /// # Errors
     /// What stops the whole import.
@@ -348,6 +359,7 @@ impl Importer<'_> {
         Ok(id)
     }
 
+    /// Begins to send a message, and adds it to `pending`. The permit ends with the request.
     fn send(
         &mut self,
         name: String,
@@ -435,6 +447,7 @@ impl Importer<'_> {
     }
 }
 
+/// Prints the summary. `ended` is the failure that stopped the import, if any.
 fn report(
     args: &ImportArgs,
     context: &CommandContext,

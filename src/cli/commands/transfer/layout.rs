@@ -3,7 +3,8 @@
 //! - A message is written under a temporary name and then renamed, or appended to an mbox file with
 //!   its length. So only the last message of an mbox file may be incomplete after an interrupted
 //!   export. The next export writes it again.
-//! - Keywords that have no place in the name of the file are written before the message.
+//! - Keywords that have no place in the name of the file are written before the message: into the
+//!   ledger (`transfer::ledger`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -18,13 +19,17 @@ use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{self, MboxEntry, MboxReader};
 use crate::transfer::{MailboxPath, name};
 
+/// What `Layout::find_and_update` found of an email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExportStatus {
     Missing,
+    /// The email is there. In a Maildir, its line in the ledger may have been updated.
     Same,
+    /// The email is there, and its file was renamed or (of an .eml file) its line updated.
     Updated,
 }
 
+/// The place of one mailbox in an export.
 #[derive(Debug)]
 pub(super) struct ExportTarget {
     folder: Folder,
@@ -32,6 +37,7 @@ pub(super) struct ExportTarget {
     file: String,
 }
 
+/// The messages of one mailbox in an export, in one of the formats.
 #[derive(Debug)]
 pub(super) enum Layout<'a> {
     Maildir(MaildirWriter<'a>),
@@ -82,6 +88,11 @@ impl ExportTarget {
         Ok(Self { folder, file })
     }
 
+    /// Finds the messages that are there already, and prepares to write others. `format` is that of
+    /// `open`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the mbox file has mail that no export wrote, and those of the system.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
             Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),
@@ -95,6 +106,7 @@ fn create_maildir(folder: &Folder) -> io::Result<()> {
     ["tmp", "new", "cur"].into_iter().try_for_each(|sub| folder.create_sub(sub).map(drop))
 }
 
+/// Replaces a file, unless it has this content already.
 fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
     if folder.read_metadata(name, content.len() as u64)? == content {
         Ok(())
@@ -105,8 +117,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 
 impl Layout<'_> {
     /// Finds out whether an email is there with its whole size. Updates its keywords if they
-    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and one
-    /// in `new` is moved to `cur`, which also counts as updated.
+    /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and the
+    /// email counts as missing. One in `new` is moved to `cur` and counts as updated.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
@@ -124,6 +136,7 @@ impl Layout<'_> {
         }
     }
 
+    /// Writes an email for which `find_and_update` returned `Missing`.
     pub(super) fn put(
         &mut self,
         id: EmailId,
@@ -267,6 +280,7 @@ struct LedgerWriter<'a> {
     ledger: Ledger,
     /// If the file ends in a line without LF: where the line begins, and where the file ends.
     cut_line: Option<(u64, u64)>,
+    /// `None` until a line is written.
     file: Option<File>,
 }
 
@@ -278,7 +292,8 @@ impl<'a> LedgerWriter<'a> {
         Ok(Self { folder, name, ledger: Ledger::parse(&file), cut_line, file: None })
     }
 
-    /// Returns whether the keywords were different.
+    /// Records the keywords of a file, unless they are those that the ledger had at first (none, if
+    /// it has no line of the file). Returns whether a line was written. Called once for each file.
     fn set(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
         let old = self.ledger.of(name.as_bytes());
         if old.map_or(keywords.is_empty(), |old| old == keywords) {
@@ -291,7 +306,7 @@ impl<'a> LedgerWriter<'a> {
                 let end = file.seek(io::SeekFrom::End(0))?;
                 if let Some((begin, _)) = self.cut_line.filter(|(_, known)| *known == end) {
                     // An interrupted export left this line incomplete. It would count if another
-                    // one followed it.
+                    // one followed it. A file that has grown since is left as it is.
                     file.set_len(begin)?;
                     file.seek(io::SeekFrom::Start(begin))?;
                 }
@@ -311,11 +326,13 @@ pub(super) struct MboxWriter<'a> {
 }
 
 impl<'a> MboxWriter<'a> {
+    /// Locks the file and finds its emails. What follows the last complete one is cut off.
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
         let mut present = HashSet::new();
         let mut end = 0;
+        // No message is too large for this bound.
         let mut reader =
             MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
         let foreign = || {

@@ -15,18 +15,22 @@ use rustix::process::{Pid, test_kill_process};
 use super::folder::{FileContent, Folder};
 use crate::model::clock::Stopwatch;
 
+/// For both locks together.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// A lock file of more bytes is not read, and never counts as left behind.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
 /// Dropping the lock removes `NAME.lock`; the fcntl lock ends when the file is closed.
 #[derive(Debug)]
 pub(super) struct Lock<'a> {
+    /// The folder and the name; `None` if a reader may not create the file.
     lock_file: Option<(&'a Folder, Vec<u8>)>,
 }
 
 impl<'a> Lock<'a> {
-    /// Waits up to `LOCK_TIMEOUT` for other programs.
+    /// Takes the lock: an exclusive one to write, or else a shared one. Waits up to `LOCK_TIMEOUT`
+    /// for other programs.
     ///
     /// # Errors
     /// `WouldBlock` if another program still holds the lock, and those of the system.

@@ -4,7 +4,7 @@
 //!   can write into a Maildir or an export cannot make root read or write elsewhere.
 //! - mbox files are locked as mail programs do.
 //! - Both commands can be interrupted at any time and run again. Then no message is missing, and
-//!   none is there twice.
+//!   none is twice in the same mailbox.
 
 mod export;
 mod folder;
@@ -26,8 +26,9 @@ use crate::cli::control::selected_account::AccountArgs;
 pub(super) use export::run as export;
 pub(super) use import::run as import;
 
-/// Enough for the commits of imported messages to share a sync.
+/// The most requests at the same time: enough for the commits of imported messages to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
+/// Bounds the messages in memory, in KiB. One larger message may be there alone.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.

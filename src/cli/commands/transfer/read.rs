@@ -25,6 +25,7 @@ pub(super) struct ImportMessage {
 #[derive(Debug)]
 pub(super) enum ImportEntry {
     Message(ImportMessage),
+    /// Why a message cannot be imported.
     Failed(String),
 }
 
@@ -51,6 +52,8 @@ fn too_large(max_bytes: u64) -> ImportEntry {
     ImportEntry::Failed(format!("larger than {max_bytes} bytes (limits.message)"))
 }
 
+/// Reads the files of a Maildir that the survey found: subfolder, name and size. `shown` is the
+/// path of the folder, for messages.
 fn maildir(
     folder: &Folder,
     shown: &str,
@@ -105,6 +108,8 @@ fn maildir(
     Ok(())
 }
 
+/// Reads the .eml files that the survey found: name and size. `shown` is the path of the folder, or
+/// of a single file.
 fn eml(
     folder: &Folder,
     shown: &str,
@@ -138,6 +143,7 @@ fn eml(
     Ok(())
 }
 
+/// Reads an mbox file, while its lock is held. `shown` is its path, for messages.
 fn mbox(
     folder: &Folder,
     shown: &str,
@@ -159,7 +165,9 @@ fn mbox(
         let shown = format!("{shown}, message {number}");
         let go_on = match entry {
             MboxEntry::Internal => true,
+            // Its bytes are counted with those of the next message.
             MboxEntry::TooLarge(_) => each(shown, 0, too_large(max_bytes)),
+            // An export was interrupted before it wrote the message itself.
             MboxEntry::Mail(mail) if mail.begun => true,
             MboxEntry::Mail(mail) => {
                 let size = mail.end.saturating_sub(end);
@@ -188,14 +196,15 @@ fn mbox(
     Ok(())
 }
 
-/// The date of the first Received field, which the last server wrote, else the sender's Date, else
-/// the time of the file's last change.
+/// Returns the date of the first Received field, which the last server wrote, else the sender's
+/// Date, else the time of the file's last change.
 fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }
 
-/// Bytes that an export of this server wrote are used unchanged; others are converted by
-/// `normalize_line_ends`.
+/// Makes a message of the bytes of a file. Those that an export of this server wrote (with an id)
+/// stay unchanged, and their date is that of the id. Others are converted by `normalize_line_ends`,
+/// and their date is that of `date_of`.
 fn message(
     bytes: Vec<u8>,
     flags: MessageFlags,

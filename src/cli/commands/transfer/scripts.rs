@@ -3,7 +3,7 @@
 //! - The scripts are the files `sieve/NAME.sieve`. The active one is that to which the symbolic
 //!   link `.dovecot.sieve` leads. The link is not followed: only a script in `sieve` can be active.
 //! - If `.dovecot.sieve` is a file, it is the active script itself. Its name is that of the script
-//!   in `sieve` with the same source, or else `dovecot`.
+//!   in `sieve` with the same source, or else `dovecot` or another name that is free.
 //! - The active script is imported first, so that it is there if the account may not have all.
 
 use std::io;
@@ -23,7 +23,8 @@ use crate::wire::query;
 pub(super) const ACTIVE: &str = ".dovecot.sieve";
 const FOLDER: &str = "sieve";
 const EXTENSION: &[u8] = b".sieve";
-/// The names of a script that stands in `.dovecot.sieve` itself: the first that is free.
+/// The names of a script that stands in `.dovecot.sieve` itself: the first that is free, or else
+/// `ACTIVE`.
 const ACTIVE_NAMES: [&str; 2] = ["dovecot", "dovecot.orig"];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(super) struct SourceScript {
     /// The full path of the file, for messages.
     pub(super) full_path: String,
     pub(super) source: Vec<u8>,
+    /// Whether it is the active script of the home.
     pub(super) is_active: bool,
 }
 
@@ -93,6 +95,7 @@ impl ScriptSurvey {
         self.skipped.push((full_path, reason.to_owned()));
     }
 
+    /// Reads a script and adds it, or notes that it is too large.
     fn read(
         &mut self,
         folder: &Folder,
@@ -138,6 +141,7 @@ impl ScriptSurvey {
 pub(super) struct ScriptResult {
     name: String,
     full_path: String,
+    /// Whether it is the active script of the home.
     was_active: bool,
     /// The response of the service, or why the script was refused.
     result: Result<Value, String>,
@@ -185,8 +189,8 @@ pub(super) async fn import(
 }
 
 impl ScriptResult {
-    /// Whether the owner must be told: the script has errors, was refused, or is not the active one
-    /// although it was.
+    /// Whether the owner must be told: the script has errors, was refused, was not imported because
+    /// the account has another of this name, or is not active although it was.
     pub(super) fn is_problem(&self) -> bool {
         self.result.as_ref().map_or(true, |done| {
             done["valid"] != true
@@ -195,6 +199,7 @@ impl ScriptResult {
         })
     }
 
+    /// Whether the script is now the active one, which `active` of the response names.
     fn is_active(&self, done: &Value) -> bool {
         done["active"] == self.name.as_str()
     }
@@ -216,7 +221,7 @@ impl ScriptResult {
         object
     }
 
-    /// Writes what became of the script, and what is read otherwise, each on a line.
+    /// Writes what became of the script, and its changes, notes and diagnostics, each on a line.
     pub(super) fn write(&self, dry_run: bool) {
         output::line(&format!("script \"{}\": {}", self.name, self.outcome(dry_run)));
         let Ok(done) = &self.result else { return };
@@ -227,6 +232,7 @@ impl ScriptResult {
         }
     }
 
+    /// Says in words what became of the script.
     fn outcome(&self, dry_run: bool) -> String {
         let done = match &self.result {
             Ok(done) => done,

@@ -1,5 +1,5 @@
-//! Finds the mailboxes to import at and below the given paths, and the scripts in homes. Messages
-//! are not read.
+//! Finds the mailboxes to import at and below the given paths. Each given folder may be the home of
+//! a user, so scripts are looked for in it. Messages are not read.
 //!
 //! Path and role are those of the mailbox's card (`MailboxPath::of_card`). Without a valid card,
 //! the names of the folders give the path. A Maildir in a home is not named after its folder: its
@@ -19,6 +19,7 @@ use crate::transfer::folder::MAX_CARD_BYTES;
 /// The usual names of the Maildir in the home of a Dovecot user.
 const HOME_MAILDIRS: [&[u8]; 2] = [b"Maildir", b"mail"];
 
+/// A mailbox to import, with the files of its messages.
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
@@ -29,6 +30,7 @@ pub(super) struct SourceMailbox {
     pub(super) files: Files,
     /// The mailbox to import into; `--mailbox` puts it below the mailbox that the option names.
     pub(super) mailbox_path: MailboxPath,
+    /// The role that the card gives it, if any.
     pub(super) role: Option<Role>,
 }
 
@@ -51,6 +53,7 @@ impl SourceMailbox {
     }
 }
 
+/// What was found at and below the given paths.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
@@ -62,7 +65,7 @@ pub(super) struct Survey {
 /// Adds the mailboxes at and below a path: those of one format, or (`None`) of all.
 ///
 /// # Errors
-/// The path cannot be read, or the format of a single file is unknown.
+/// The path cannot be read, or a single file is of an unknown format or cannot be of this one.
 pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> io::Result<()> {
     let path = path.canonicalize()?;
     if path.is_dir() {
@@ -109,9 +112,11 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     Ok(())
 }
 
+/// A walk through the folders below `root`.
 struct SurveyWalk<'a> {
     root: Arc<Folder>,
     root_path: String,
+    /// The format of the mailboxes that are added; `None` for all formats.
     format: Option<Format>,
     out: &'a mut Survey,
 }
@@ -133,6 +138,7 @@ impl SurveyWalk<'_> {
         self.out.skipped.push((full_path, reason.to_owned()));
     }
 
+    /// Adds the mailboxes of the folder at a path below the root, and of the folders in it.
     fn add_folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
         let Some(folder) = self.root.at(path)? else { return Ok(()) };
         if path.len() > MAX_FOLDER_DEPTH {
@@ -189,6 +195,7 @@ impl SurveyWalk<'_> {
         SurveyWalk { root: Arc::new(folder), root_path, format, out }.add_folder(&[])
     }
 
+    /// Adds a folder with `new` or `cur` as a mailbox. Another folder is passed over.
     fn add_maildir(
         &mut self,
         folder: &Folder,
@@ -220,6 +227,7 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
+    /// Adds the .eml files of a folder as one mailbox, and each mbox file in it as another.
     fn add_tree(
         &mut self,
         folder: &Folder,
@@ -240,7 +248,7 @@ impl SurveyWalk<'_> {
                     (has_extension || self.format.is_some()) && is_mbox(folder, &entry.name)?;
                 if is_mbox || (has_extension && size == 0) {
                     let stem = if has_extension {
-                        entry.name.get(..entry.name.len() - 5)
+                        entry.name.get(..entry.name.len() - b".mbox".len())
                     } else {
                         Some(entry.name.as_slice())
                     };
@@ -305,7 +313,8 @@ impl SurveyWalk<'_> {
     }
 }
 
-/// The Inbox if there are no names, `None` if a mailbox cannot have these names.
+/// Returns the mailbox path that folders and the stem of an mbox file name. It is the Inbox if
+/// there are no names, and `None` if a mailbox cannot have these names.
 fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
     // Thunderbird keeps the children of a mailbox in a folder with the mailbox's name and `.sbd`.
     let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));

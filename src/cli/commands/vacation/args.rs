@@ -15,9 +15,10 @@ pub enum VacationCommand {
     /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, +3d, +2w or +1m (a
     /// month), in the account's time zone. A day given to --until is included. Start, end and days
     /// are set anew each time: without --until, the end that was set before is removed, and the
-    /// reply stays on until `vacation off`. In subject and text, {subject} is replaced with the
-    /// subject of the answered message, {from} with its sender, and {until} with the last day; use
-    /// {until} only with an end.
+    /// reply stays on until `vacation off`. Text and HTML are set together: if only one is given,
+    /// the other is removed. Other settings without an option stay as they are. In subject and
+    /// text, {subject} is replaced with the subject of the answered message, {from} with its
+    /// sender, and {until} with the last day; use {until} only with an end.
     Set(Box<VacationSetArgs>),
     /// Add or remove a text in another language, or for senders in or outside the organisation.
     ///
@@ -73,7 +74,8 @@ pub enum VacationCommand {
     },
 }
 
-/// The account of a command without other arguments, which may be given without `--account`.
+/// The account of a command that has no other positional argument, so that `--account` may be left
+/// out before it.
 #[derive(Debug, Args)]
 pub struct PositionalAccountArgs {
     /// The same as --account.
@@ -89,7 +91,7 @@ pub struct PositionalAccountArgs {
 }
 
 impl PositionalAccountArgs {
-    /// Returns "" if no account was given.
+    /// Returns the account that was given, in one way or the other; "" if none was.
     pub fn name(&self) -> &str {
         if self.positional.is_empty() { &self.account.account } else { &self.positional }
     }
@@ -98,7 +100,7 @@ impl PositionalAccountArgs {
 /// The texts of a reply.
 #[derive(Debug, Args)]
 pub struct ReplyTextArgs {
-    /// The subject of the reply [default: "Auto: " and the original subject].
+    /// The subject of the reply; without one, it is "Auto: " and the original subject.
     #[arg(long)]
     pub subject: Option<String>,
     /// The text of the reply.
@@ -148,7 +150,7 @@ pub struct VacationSetArgs {
     /// every day].
     #[arg(long = "on", value_name = "DAYS")]
     pub days: Vec<String>,
-    /// The address in the reply's From; "" or not given: the address to which the sender wrote.
+    /// The address in the reply's From; "" for the address to which the sender wrote.
     #[arg(long, value_name = "ADDRESS")]
     pub sender_address: Option<String>,
     /// The name in the reply's From.

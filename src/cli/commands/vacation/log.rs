@@ -17,7 +17,8 @@ use crate::wire::jmap::admin::decisions::{
     VacationReportArguments,
 };
 
-/// Reads a date, and returns the instant in the format of RFC 3339.
+/// Reads the date of an option, and returns the instant in the format of RFC 3339; `None` without
+/// the option.
 fn instant(
     option: Option<&String>,
     account: &AccountInfo,

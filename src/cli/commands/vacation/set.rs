@@ -44,6 +44,7 @@ pub(in crate::cli) async fn set(
         AudienceArg::Organisation => "organisation",
     });
     let switch = |on: bool, off: bool| (on || off).then_some(on);
+    // `Some(None)` removes a property, and `None` leaves it as it is.
     let changes = VacationFacts {
         is_enabled: Some(true),
         from_date: Some(from_date),
@@ -128,7 +129,7 @@ fn no_such_text(variants: &[VariantFacts]) -> String {
 
 type TextAndHtml = (Option<String>, Option<String>);
 
-/// `None` if neither is given.
+/// Returns the text and the HTML of a reply; `None` if neither is given.
 fn read_bodies(args: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
     let text = match (&args.text, &args.text_file) {
         (Some(text), _) => Some(text.clone()),
@@ -139,11 +140,12 @@ fn read_bodies(args: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
     Ok((text.is_some() || html.is_some()).then_some((text, html)))
 }
 
-/// `None` if the address is empty.
+/// Returns a name with an address; `None` if the address is empty.
 fn named_address(name: Option<String>, email: String) -> Option<NamedAddress> {
     (!email.is_empty()).then_some(NamedAddress { name, email })
 }
 
+/// Warns that strangers will read the text, if a text was set.
 fn warn(has_text: bool, context: &CommandContext) {
     if has_text && !context.json {
         complain(

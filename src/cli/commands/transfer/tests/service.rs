@@ -112,6 +112,7 @@ impl Fixture {
     }
 }
 
+/// Runs a test with a service. After it, the check of the store must find no errors.
 fn with_service(test: impl AsyncFnOnce(&Fixture)) {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path());
@@ -256,6 +257,7 @@ fn refusals_say_what_is_wrong() {
         }
         assert_eq!(post(&to, vec![b'x'; (1 << 20) + 1]).await, (413, "tooLarge".into()));
         assert_eq!(post(&to, vec![b'x'; 1 << 20]).await, (200, String::new()));
+        // One email for each answer with the status 200.
         assert_eq!(bed.index("ann@example.org").await.len(), 3);
         let get = async |query: &str| {
             let path = format!("/octets?{query}");
@@ -331,6 +333,7 @@ fn what_cannot_be_imported_is_reported_and_the_rest_is_imported() {
         assert!(failed.code == exit::DATA && failed.message.starts_with("2 "), "{failed}");
         let index = bed.index("ann@example.org").await;
         assert_eq!(index.len(), 1);
+        // The date is that of the Received field, in milliseconds.
         assert_eq!(
             (index[0].0.clone(), index[0].1),
             (BTreeSet::from(["Old/mail/a/b".into()]), 1_795_251_600_000)
@@ -381,6 +384,7 @@ fn scripts_of_a_home_are_imported_once_and_the_active_one_is_active() {
         bed.account(ann, None).await;
         let home = bed.dir.path().join("home");
         dovecot_home(&home);
+        // It fails because `broken.sieve` has errors.
         bed.import(ann, &[&home], |args| args.dry_run = true).await.unwrap_err();
         bed.import(ann, &[&home], |args| args.without_scripts = true).await.unwrap();
         bed.import(ann, &[&home], |args| args.mailbox = Some("Old".into())).await.unwrap();
