@@ -40,12 +40,12 @@ impl Flow {
 /// Whether a run comes to the end of a block, or of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// It may.
+    /// A run may come to the end.
     Continues,
-    /// It never does.
+    /// A run never comes to the end.
     Stops,
-    /// It never does, which is certain only because of the result of an `ihave`. What follows is no
-    /// fault of the script, and is not reported.
+    /// A run never does, which is certain only because of the result of an `ihave`. What follows is
+    /// no fault of the script, and is not reported.
     StopsByIHave,
 }
 

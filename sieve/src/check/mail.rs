@@ -15,7 +15,7 @@ use crate::vacation::{Period, VacationHandle};
 use crate::vocabulary::Tag;
 
 impl Checker<'_> {
-    /// Checks `redirect`.
+    /// Checks `redirect` and its parameters.
     pub(super) fn redirect(&mut self, bound: &Bound<'_>) -> CommandKind {
         self.note_action(ActionClass::Store, bound.node.name);
         self.has_redirect |= self.muted == 0;
@@ -196,9 +196,9 @@ impl Checker<'_> {
         }))
     }
 
-    /// Checks the URI of a method. Returns whether it is a constant `mailto:` URI. A method that
-    /// the site does not have gets only a warning, since the script may test for it before; a run
-    /// that comes to it fails (RFC 5435 §3.2).
+    /// Checks the URI of a method. Returns whether it is a constant with the scheme `mailto`, which
+    /// the site has. A method that the site does not have gets only a warning, since the script may
+    /// test for it before; a run that comes to it fails (RFC 5435 §3.2).
     fn check_notify_method(&mut self, method: &Text) -> bool {
         let Some(uri) = method.constant() else { return false };
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());

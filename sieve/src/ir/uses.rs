@@ -22,7 +22,7 @@ pub struct Uses {
     pub environment: bool,
     /// Results of a spam or virus scanner.
     pub scan: bool,
-    /// External lists.
+    /// External lists, in tests or as targets of `redirect`.
     pub lists: bool,
     /// `notify` and its tests.
     pub notify: bool,

@@ -44,9 +44,9 @@ pub(super) struct Decisions {
 pub(super) enum Kind {
     /// `keep`, `fileinto`, `redirect`
     Delivery,
-    /// `vacation`
+    /// The command `vacation`.
     Response,
-    /// `reject`, `ereject`
+    /// `reject` or `ereject`.
     Refusal,
 }
 
