@@ -57,6 +57,7 @@ impl Default for CompileOptions {
     }
 }
 
+/// What the check makes of the use of an extension without `require`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingRequire {
     #[default]
@@ -155,8 +156,8 @@ pub struct RunLimits {
     pub parts: u32,
     /// Bytes of the program of a compiled regular expression, also of a constant one.
     pub regex_program: usize,
-    /// `Received` fields of a message that is redirected. A message with more goes in a loop: it
-    /// is kept instead, with a warning.
+    /// `Received` fields of a message that is redirected. A message with more has probably gone
+    /// round in a loop: it is kept instead, with a warning.
     pub received: u16,
 }
 

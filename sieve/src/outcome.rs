@@ -109,6 +109,8 @@ pub enum WarningKind {
     RedirectRepeated(String),
     #[error("`{0}` is no flag: it is ignored")]
     FlagIgnored(String),
+    /// A command names a protected field, or `deleteheader` one that `replace` has kept or that the
+    /// host makes. In the second case it still deletes other fields of the name.
     #[error("the field `{name}` must not be edited: the command is ignored")]
     FieldProtected { name: String },
     #[error("`{0}` is no address: it is ignored")]

@@ -109,6 +109,7 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
 /// [`World::patterns`](crate::World::patterns). What a run costs and decides does not depend on it.
 #[derive(Debug)]
 pub struct PatternCache {
+    /// The most bytes of memory of all patterns together.
     limit: usize,
     patterns: Mutex<CachedPatterns>,
 }
@@ -126,6 +127,7 @@ struct CachedPatterns {
 #[derive(Debug)]
 struct CachedPattern {
     comparator: Comparator,
+    /// The most bytes of its program.
     limit: usize,
     compiled: Arc<CompiledPattern>,
     /// Its estimated memory.
@@ -172,6 +174,7 @@ impl PatternCache {
 }
 
 impl CachedPatterns {
+    /// Returns a pattern that is kept, and notes that it was used now.
     fn find(
         &mut self,
         pattern: &str,

@@ -90,6 +90,7 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Version {
+    /// The message as received.
     #[default]
     Original,
     /// An index into [`Plan::versions`].
@@ -168,8 +169,8 @@ pub struct Enclosure {
 #[serde(rename_all = "camelCase")]
 pub struct RedirectIntent {
     pub to: RedirectTarget,
-    /// Whether the script gave `:copy`. It serves only to show what the script did: whether the
-    /// message is kept too, the plan says otherwise.
+    /// Whether the script gave `:copy`. It only serves to show what the script did. Whether the
+    /// message is kept too, the other actions and the implicit keep say.
     pub copy: bool,
     /// `None` if the script says nothing, as for the next two.
     pub notify: Option<DsnNotify>,

@@ -123,7 +123,7 @@ fn replay(name: &str, default: u64) {
 
 /// Changes an input at one place.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
-    // If a message follows the script, half of the changes are in the message.
+    // If a message follows the script, at least half of the changes are in the message.
     let message = input.windows(5).position(|window| window == b"\n===\n");
     let first = message.filter(|_| random.upto(1) == 0).map_or(0, |at| at + 5);
     let at = first + random.upto(input.len() - first);

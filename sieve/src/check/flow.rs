@@ -129,7 +129,7 @@ impl Checker<'_> {
         // What holds at the end of each block so far, joined. `None` if no end can be reached.
         let mut ends: Option<Flow> = None;
         let mut has_else = false;
-        // Whether an `ihave` decides which of the blocks runs.
+        // Whether the result of an `ihave` decides which block runs, or ends one.
         let mut is_by_ihave = false;
         let mut span: Option<Span> = None;
         for node in chain {
@@ -163,6 +163,7 @@ impl Checker<'_> {
                 pending = None;
             } else if let Some(test) = node.tests.first() {
                 let outcome = self.test(test);
+                // More than one test was reported; the others are only checked.
                 for extra in node.tests.iter().skip(1) {
                     self.test(extra);
                 }

@@ -55,7 +55,7 @@ impl Checker<'_> {
         CommandKind::Break { loops: u8::try_from(found + 1).unwrap_or(u8::MAX) }
     }
 
-    /// Checks `extracttext`, which must stand in a loop.
+    /// Checks `extracttext`, which must stand in a loop. A variable that is absent was reported.
     pub(super) fn extract_text(&mut self, bound: &Bound<'_>) -> CommandKind {
         if self.loops.is_empty() {
             let message = "`extracttext` must stand in `foreverypart`";

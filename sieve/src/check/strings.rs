@@ -125,7 +125,8 @@ impl Checker<'_> {
         Some((self.constant_string(token, what)?, token.span))
     }
 
-    /// Warns of the first backslash that has no effect.
+    /// Warns of the first backslash in a quoted string that stands neither before a quotation mark
+    /// nor before another backslash: it has no effect.
     fn check_backslashes(&mut self, token: Token) {
         if token.kind != TokenKind::Quoted {
             return;
@@ -161,6 +162,7 @@ impl Checker<'_> {
     /// and `None` after an error.
     fn decode_characters(&mut self, value: &str, token: Token) -> Option<Option<String>> {
         let mut out: Vec<u8> = Vec::new();
+        // The offset in the value up to which `out` has it.
         let mut taken = 0;
         let mut map = None;
         let mut is_valid = true;
@@ -176,6 +178,7 @@ impl Checker<'_> {
                 .position(|byte| !byte.is_ascii_hexdigit() && !is_blank(byte))
                 .unwrap_or(digits.len());
             let words = digits.get(..length).unwrap_or_default();
+            // After the brace, or after the character that stands in its place.
             let end = value.len() - digits.len() + length + 1;
             let map = map.get_or_insert_with(|| StringMap::new(self.source, token));
             let span = map.span(start..end);
@@ -246,6 +249,7 @@ impl Checker<'_> {
     fn expand(&mut self, value: String, token: Token, is_moved: bool) -> StringExpr {
         let mut segments = Vec::new();
         let mut literal = String::new();
+        // The offset in the value up to which `segments` and `literal` have it.
         let mut taken = 0;
         let mut map = None;
         for start in memchr::memmem::find_iter(value.as_bytes(), "${") {

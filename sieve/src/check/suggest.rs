@@ -46,7 +46,8 @@ fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Opt
 }
 
 /// Returns the least number of edits that turn `a` into `b`. An edit inserts, deletes or replaces a
-/// letter, or swaps two neighbours.
+/// letter, or swaps two neighbours. It fills the table of distances between the beginnings of `a`
+/// and `b` row by row, and keeps the last two rows.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -208,7 +208,8 @@ pub enum AddressPart {
     Detail,
 }
 
-/// Which of the fields of a name is compared (RFC 5260 §6).
+/// Which of the fields is compared (RFC 5260 §6). Without it a test compares all fields of the
+/// names, and `date` the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldIndex {
     /// At least 1, which is the first field. If the test names several fields, those of the first
@@ -219,7 +220,8 @@ pub struct FieldIndex {
 }
 
 /// Which MIME headers are compared (RFC 5703 §4): of the current part in `foreverypart`, of the
-/// message outside of it.
+/// message outside of it. Without it a test compares the header of the message, also in
+/// `foreverypart`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MimeScope {
     /// `:mime`: only its header.

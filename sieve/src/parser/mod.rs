@@ -39,11 +39,11 @@ struct Parser<'a> {
     limits: &'a CompileLimits,
     diagnostics: &'a mut Diagnostics,
     tokens: Lexer<'a>,
-    /// The token that is looked at. It is never a blank or a comment, nor are the next two.
+    /// The token that is looked at. Blanks and comments are passed over.
     current: Token,
     /// The token after `current`.
     next: Token,
-    /// The token before `current`.
+    /// The token before `current`. A blank before the first token.
     last: Token,
     /// How many blocks and tests are around the current token.
     depth: u8,

@@ -16,6 +16,7 @@ use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::HeaderField;
 
 impl Run<'_> {
+    /// Runs `addheader`, as the last field of the header if `last`, or else as the first.
     pub(super) fn add_header(
         &mut self,
         frame: &Frame<'_>,
@@ -51,6 +52,7 @@ impl Run<'_> {
         self.fuel.bytes(len.saturating_add(self.message.lines().len()))
     }
 
+    /// Runs `deleteheader`. With `:index` only the field at the index is compared and deleted.
     pub(super) fn delete_header(
         &mut self,
         frame: &mut Frame<'_>,

@@ -5,8 +5,8 @@
 //! - `stop` ends the run, `return` ends the included script.
 //! - In a loop over parts, the included script sees the current part as the message. Its actions
 //!   still concern the whole message.
-//! - A script that runs must not be included again. `include :once` of a script that was included
-//!   before, or of the script that was run first, does nothing.
+//! - A script that runs must not be included: the run fails. But `include :once` of a script that
+//!   was included before, or of the script that was run first, does nothing.
 
 use super::{Flow, Frame, Result, Run};
 use crate::ir::Include;

@@ -89,8 +89,8 @@ pub(super) struct AddedField {
 }
 
 impl<'a> MessageState<'a> {
-    /// Makes the state of a message without edits. A parent that does not come before its part is
-    /// not believed, so that walks from part to parent end.
+    /// Makes the state of a message without edits. If the host names a parent that does not come
+    /// before its part, the part has no parent here, so that walks from part to parent end.
     pub(super) fn new(view: &'a dyn MessageView) -> Self {
         let count = view.parts().len().max(1);
         let nodes = (0..count).map(|index| {
@@ -149,6 +149,7 @@ impl<'a> MessageState<'a> {
         std::iter::once(node).chain(self.inside(node)).collect()
     }
 
+    /// Returns whether a part is inside another one, at any depth.
     fn is_inside(&self, node: NodeId, outer: NodeId) -> bool {
         let mut parent = self.parent(node);
         // This ends, because the parents of a node form no circle.

@@ -12,8 +12,8 @@ use crate::plan::HeaderField;
 
 impl Run<'_> {
     /// Runs a block for the message and each part in it, or inside another loop for each part in
-    /// the current one (RFC 5703 §3). Parts that the block has removed are passed over, and parts
-    /// that it has added.
+    /// the current one (RFC 5703 §3). These are the parts at the beginning of the loop; those that
+    /// the block removes are passed over.
     pub(super) fn for_every_part(
         &mut self,
         frame: &mut Frame<'_>,

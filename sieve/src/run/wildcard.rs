@@ -1,7 +1,7 @@
 //! The wildcards of `:matches` (RFC 5228 §2.7.1) and what they capture (RFC 5229 §3.2).
 //!
 //! - `*` stands for any text, `?` for one character. A `\` makes the character after it stand for
-//!   itself.
+//!   itself; at the end of a pattern it stands for itself.
 //! - Every wildcard captures as little as possible; where two could share a text differently, the
 //!   left one takes the least.
 //! - Texts are compared in the folded form of the comparator; captures are parts of the text as it
