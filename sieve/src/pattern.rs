@@ -211,7 +211,8 @@ impl CachedPatterns {
 }
 
 /// Compiles a pattern to a program of at most `limit` bytes. With the comparator `i;octet` the case
-/// of letters counts, with the others it does not.
+/// of letters counts. With the others it does not, and this holds for all letters of Unicode, also
+/// with `i;ascii-casemap`.
 pub(crate) fn compile(
     pattern: &str,
     comparator: Comparator,

@@ -41,6 +41,7 @@ impl StringMap {
         Span::of_range(self.offset(range.start)..end)
     }
 
+    /// Returns the offset in the source of the byte at an offset in the value.
     fn offset(&self, offset: usize) -> usize {
         let index = self.pieces.partition_point(|(from, _)| *from <= offset).saturating_sub(1);
         let (from, start) =
