@@ -37,6 +37,7 @@ impl Checker<'_> {
         bound.has(Tag::Fcc).then_some(Fcc { to, flags })
     }
 
+    /// Returns names of mailboxes, and reports those that cannot be names.
     pub(super) fn mailbox_names(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         names.iter().for_each(|name| self.check_mailbox_name(name));
@@ -49,6 +50,7 @@ impl Checker<'_> {
         self.check_text(name, Code::BadMailboxName, "name of a mailbox", is_name);
     }
 
+    /// Returns special uses, and reports texts that are none.
     pub(super) fn special_uses(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         names.iter().for_each(|name| self.check_special_use(name));

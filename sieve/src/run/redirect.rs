@@ -1,7 +1,7 @@
 //! `redirect` (RFC 5228 §4.2) with its parameters (RFC 6009) and lists (RFC 6134).
 //!
-//! - A message with more `Received` fields than [`RunLimits::received`](crate::RunLimits) goes in a
-//!   loop: it is not sent but kept, with a warning.
+//! - A message with more `Received` fields than [`RunLimits::received`](crate::RunLimits) has
+//!   probably gone round in a loop: it is not sent but kept, with a warning.
 //! - A message is sent to an address or a list once. A second redirect to it adds a warning only.
 //! - The message is sent without what `enclose` made of it (RFC 5703 §6).
 

@@ -28,7 +28,7 @@ pub struct Case {
     pub setup: Option<Vec<u8>>,
     pub check: Option<Vec<Line>>,
     pub options: Vec<Line>,
-    /// By name.
+    /// The `version` sections by their names.
     pub versions: BTreeMap<String, VersionText>,
     /// In the order of the file.
     pub steps: Vec<Step>,
@@ -126,7 +126,7 @@ impl Case {
     /// Checks that the sections fit together.
     fn complete(self) -> Result<Self, String> {
         let is_test = |step: &Step| matches!(step.goal, Goal::Test(..));
-        if self.script.is_some() == self.setup.is_some() && self.script.is_some() {
+        if self.script.is_some() && self.setup.is_some() {
             return Err("both `script` and `setup`".into());
         }
         if self.script.is_some() && self.steps.iter().any(is_test) {

@@ -93,6 +93,7 @@ impl<'a> Runner<'a> {
     fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
         let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
+        // A script to include that has errors does not exist.
         for (location, name, source) in &self.case.includes {
             if let Some(script) = check(source, &self.compile).script {
                 host.scripts.insert((*location, name.clone()), Arc::new(script));
