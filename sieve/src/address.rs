@@ -22,7 +22,8 @@ pub struct AddressSpec {
 }
 
 impl AddressSpec {
-    /// Makes an address of parts that a host has parsed. They are not checked.
+    /// Makes an address of parts that a host has parsed. They are not checked: an address that
+    /// [`Self::parse`] refuses cannot be deserialised again.
     #[must_use]
     pub fn new(local_part: impl Into<String>, domain: impl Into<String>) -> Self {
         Self { local_part: local_part.into(), domain: domain.into() }

@@ -57,8 +57,8 @@ fn order(line: &Line) -> u8 {
     }
 }
 
-/// Drops every `discard` beside another delivery, where it has no effect. Without one, it drops all
-/// but the first `discard`.
+/// Drops every `discard` beside an action that stores, sends on or refuses the message, where it
+/// has no effect. Without such an action, it drops all but the first `discard`.
 fn drop_discard<T>(lines: &mut Vec<T>, line: impl Fn(&T) -> &Line) {
     const DELIVERIES: [&str; 8] =
         ["keep", "inbox", "fileinto", "create", "redirect", "redirect-list", "reject", "ereject"];
