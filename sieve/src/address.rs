@@ -4,13 +4,15 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The most bytes of an address (RFC 5321 §4.5.3.1.3: a path of 256 bytes, with brackets).
+/// The most bytes of an address: RFC 5321 §4.5.3.1.3 allows a path of 256 bytes, of which the angle
+/// brackets take two.
 const MAX_ADDRESS_BYTES: usize = 254;
 
 /// The most bytes of a label of a domain (RFC 1035 §2.3.4).
 const MAX_LABEL_BYTES: usize = 63;
 
-/// An address: a local part and a domain, as written, without quotation marks.
+/// An address: a local part and a domain, as written. A local part that is a quoted string is held
+/// without quotation marks and escapes.
 ///
 /// Serialised as its text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,15 +22,17 @@ pub struct AddressSpec {
 }
 
 impl AddressSpec {
-    /// Makes an address of parts that a host has parsed.
+    /// Makes an address of parts that a host has parsed. They are not checked: an address that
+    /// [`Self::parse`] refuses cannot be deserialised again.
     #[must_use]
     pub fn new(local_part: impl Into<String>, domain: impl Into<String>) -> Self {
         Self { local_part: local_part.into(), domain: domain.into() }
     }
 
-    /// Parses an addr-spec: dot-atom or quoted string, `@`, and a domain or a domain literal
-    /// without blanks. Characters beyond ASCII are allowed (RFC 6532 §3.2). Comments and blanks
-    /// around tokens are not, nor are display names: see [`Self::parse_mailbox`].
+    /// Parses an addr-spec of at most 254 bytes: a dot-atom or a quoted string that is not empty,
+    /// `@`, and a domain or a domain literal. Characters beyond ASCII are allowed (RFC 6532 §3.2).
+    /// Comments, and blanks around tokens, are not. [`Self::parse_mailbox`] allows a display name
+    /// too.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (local_part, domain) = match text.strip_prefix('"') {
@@ -46,9 +50,9 @@ impl AddressSpec {
         is_valid.then(|| Self { local_part, domain: domain.to_owned() })
     }
 
-    /// Parses an address as commands take it, an addr-spec or one in angle brackets, as a rule
-    /// after a display name: `Name <name@example.org>` (RFC 5228 §2.4.2.3). The display name is
-    /// dropped.
+    /// Parses an address as commands take it: an addr-spec, or an addr-spec in angle brackets, with
+    /// or without a display name before it, as in `Name <name@example.org>` (RFC 5228 §2.4.2.3).
+    /// The display name is dropped. A text with control characters is no address.
     #[must_use]
     pub fn parse_mailbox(text: &str) -> Option<Self> {
         if text.chars().any(char::is_control) {
@@ -112,7 +116,8 @@ impl<'de> Deserialize<'de> for AddressSpec {
     }
 }
 
-/// Parses the rest of a quoted string. Returns its content and what follows it.
+/// Parses a quoted string after its opening quotation mark. Returns its content, without escapes,
+/// and what follows the closing mark. `None` if there is none, or a control character before it.
 fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut content = String::new();
     let mut chars = text.chars();
@@ -126,7 +131,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Splits a text at a separator, but for those in quotation marks.
+/// Splits a text at each separator that does not stand in quotation marks.
 pub(crate) fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -146,14 +151,15 @@ fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
-/// `atext` (RFC 5322 §3.2.3, RFC 6532 §3.2).
+/// Returns whether a character is `atext` (RFC 5322 §3.2.3, RFC 6532 §3.2).
 pub(crate) fn is_atext(c: char) -> bool {
     let is_plain = c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
 
-/// A domain that a host can have, with letters beyond ASCII too (RFC 5321 §4.1.2, RFC 1035 §2.3.1),
-/// or an address literal. Underscores are in use.
+/// Returns whether a text is a domain that a host can have (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or
+/// an address literal, of which only the characters are checked. A domain may have one label only,
+/// letters beyond ASCII, and underscores, which are in use.
 pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {

@@ -1,9 +1,12 @@
 //! Reads the value of a header field as a list of addresses (RFC 5322 §3.4).
 //!
-//! - Comments, folds and blanks between tokens are skipped; groups and source routes are read.
-//! - A display name may contain what it may not without quotation marks, since senders write
-//!   `a@example.org <a@example.org>`; dots of a local part may stand anywhere.
-//! - An entry that is no address is left out, and reading goes on after the next comma.
+//! - Comments, folds and blanks between tokens are skipped. Groups are read; source routes are read
+//!   and dropped.
+//! - A display name without quotation marks may contain characters that need them, but for `,`,
+//!   `;`, `:` and `<`: senders write `a@example.org <a@example.org>`. The dots of a local part may
+//!   stand anywhere.
+//! - An entry that is no address is left out, and reading goes on after the next comma or
+//!   semicolon.
 //! - Each byte is read a bounded number of times.
 
 use std::iter::Peekable;
@@ -31,6 +34,7 @@ pub fn parse_address_list(value: &[u8], decode: impl Fn(&str) -> String) -> Vec<
     let mut group: Option<(String, Vec<NamedAddress>)> = None;
     let mut pending: Vec<Token<'_>> = Vec::new();
     let mut route = Route::None;
+    // Reads the tokens as one entry, adds it to the group or to the entries, and clears the tokens.
     let add = |tokens: &mut Vec<Token<'_>>,
                group: &mut Option<(String, Vec<NamedAddress>)>,
                entries: &mut Vec<AddressEntry>| {
@@ -67,8 +71,9 @@ pub fn parse_address_list(value: &[u8], decode: impl Fn(&str) -> String) -> Vec<
     entries
 }
 
-/// Returns an address without its source route (RFC 5321 appendix C): of
-/// `@a.example,@b.example:c@d.example` the end.
+/// Returns an address without its source route (RFC 5321 appendix C): `c@d.example` for
+/// `@a.example,@b.example:c@d.example`. A text that does not begin with a whole route is returned
+/// as it is.
 pub(crate) fn without_route(address: &str) -> &str {
     let mut rest = address;
     loop {
@@ -88,10 +93,12 @@ pub(crate) fn without_route(address: &str) -> &str {
 /// separate nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
-    /// Outside of angle brackets.
+    /// Outside of angle brackets. A semicolon ends brackets that are not closed, and so does a
+    /// comma after [`Self::Past`].
     None,
-    /// After the opening bracket.
+    /// Right after the opening bracket.
     Opened,
+    /// In the route: an `@` followed the bracket.
     Inside,
     /// In angle brackets, after the route or without one.
     Past,
@@ -112,13 +119,13 @@ impl Route {
 #[derive(Debug)]
 struct Token<'t> {
     kind: Kind<'t>,
-    /// Blanks or comments stand before it.
+    /// Whether blanks or comments stand before it.
     is_apart: bool,
 }
 
 #[derive(Debug)]
 enum Kind<'t> {
-    /// Letters, digits, dots and the like.
+    /// Letters, digits, dots, and whatever is neither special nor blank.
     Atom(&'t str),
     /// The content of a quoted string.
     Quoted(String),
@@ -165,8 +172,8 @@ fn is_special(c: char) -> bool {
     c.is_whitespace() || u8::try_from(c).is_ok_and(|byte| b"()<>@,;:\\\"[]".contains(&byte))
 }
 
-/// Reads up to a closing character, and returns what stands before it, without escapes and line
-/// ends, and whether there is one.
+/// Reads up to a closing character, or to the end if there is none. Returns what was read before
+/// it, without escapes and line ends, and whether it was found.
 fn until(chars: &mut Peekable<CharIndices<'_>>, close: char) -> (String, bool) {
     let mut content = String::new();
     while let Some((_, c)) = chars.next() {
@@ -196,7 +203,7 @@ fn skip_comment(chars: &mut Peekable<CharIndices<'_>>) {
     }
 }
 
-/// Returns the words of a display name, with single blanks between them.
+/// Returns the words of a display name, with one blank where blanks or comments stood.
 fn phrase(tokens: &[Token<'_>]) -> String {
     let mut out = String::new();
     for Token { kind, is_apart } in tokens {
@@ -212,7 +219,8 @@ fn phrase(tokens: &[Token<'_>]) -> String {
     out
 }
 
-/// Reads an entry: an address, or a display name and an address in angle brackets.
+/// Reads an entry: an address, or an address in angle brackets with or without a display name.
+/// `None` if it is neither.
 fn mailbox(tokens: &[Token<'_>], decode: impl Fn(&str) -> String) -> Option<NamedAddress> {
     let is = |token: &Token<'_>, wanted| matches!(token.kind, Kind::Special(c) if c == wanted);
     let open = tokens.iter().position(|token| is(token, '<'));
@@ -230,7 +238,7 @@ fn mailbox(tokens: &[Token<'_>], decode: impl Fn(&str) -> String) -> Option<Name
     Some(NamedAddress { name, address: spec(inner)? })
 }
 
-/// Reads a local part, `@` and a domain.
+/// Reads a local part, `@` and a domain. `None` if it is no address.
 fn spec(tokens: &[Token<'_>]) -> Option<AddressSpec> {
     let at = tokens.iter().position(|token| matches!(token.kind, Kind::Special('@')))?;
     let (local, domain) = (tokens.get(..at)?, tokens.get(at + 1..)?);
@@ -242,8 +250,8 @@ fn spec(tokens: &[Token<'_>]) -> Option<AddressSpec> {
     Some(AddressSpec::new(joined(local, true)?, domain))
 }
 
-/// Joins words around the dots between them. `None` if two words have no dot between them, or if
-/// there is no word.
+/// Joins words, with the dots that stand between them. `None` if two words have no dot between
+/// them, if a word is not allowed here, or if there is no word.
 fn joined(tokens: &[Token<'_>], may_be_quoted: bool) -> Option<String> {
     let mut out = String::new();
     let mut ends_with_dot = true;

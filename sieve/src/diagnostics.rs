@@ -1,27 +1,32 @@
-//! Collects diagnostics up to a limit.
+//! Collects the diagnostics of a check or of the formatter, up to a limit.
 
 use std::collections::BinaryHeap;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::span::Span;
 
-/// The diagnostics of a check.
+/// The diagnostics found so far.
 ///
-/// - At most as many are stored as the limit says: errors before warnings, and of either the first
-///   in the source.
-/// - A diagnostic with the code and the span of another is not stored again.
+/// - At most `limit` are stored, which is at least 1. If there are more, the last warning in the
+///   source is dropped, or the last error if there is no warning.
+/// - [`Self::into_sorted`] drops repetitions: diagnostics with the same code, span and message.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
     limit: usize,
     /// The one to drop next is at the top.
     stored: BinaryHeap<Stored>,
+    /// How many were pushed so far, with those that were dropped.
     number: usize,
+    /// Whether one was dropped.
     is_cut: bool,
+    /// Whether an error was pushed, even if it was dropped.
     has_errors: bool,
 }
 
 #[derive(Debug)]
 struct Stored {
+    /// Whether it is a warning, its span and code, and its number in the order of pushing. The
+    /// greatest rank is dropped first.
     rank: (bool, Span, Code, usize),
     diagnostic: Diagnostic,
 }
@@ -72,7 +77,8 @@ impl Diagnostics {
         self.has_errors
     }
 
-    /// Returns the diagnostics in the order of their spans, with a last one if some are missing.
+    /// Returns the diagnostics in the order of their spans. If some were dropped, one more at the
+    /// span `end` says so: an error if there was an error, or else a warning.
     pub(crate) fn into_sorted(self, end: Span) -> Vec<Diagnostic> {
         let Self { limit, stored, is_cut, has_errors, .. } = self;
         let mut all = stored.into_sorted_vec();

@@ -2,8 +2,8 @@
 //!
 //! - One table, below, holds the name and the RFC of every extension.
 //! - Names are compared byte by byte, as RFC 5228 §3.2 compares capabilities.
-//! - An [`ExtensionSet`] is serialised as a list of names, so that stored sets survive a change of
-//!   the table.
+//! - An [`ExtensionSet`] is serialised as a list of names, so that a stored set can still be read
+//!   when the table has more rows or another order.
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ const _: () = assert!(Extension::ALL.len() <= 64, "ExtensionSet has 64 bits");
 
 impl Extension {
     /// Returns the extensions that `require` of this one brings with it: `vacation-seconds` brings
-    /// `vacation` (RFC 6131 §2), `spamtestplus` brings `spamtest` (RFC 5235 §2.2).
+    /// `vacation` (RFC 6131 §2), `spamtestplus` brings `spamtest` (RFC 5235 §3.2).
     #[must_use]
     pub const fn implied(self) -> ExtensionSet {
         match self {
@@ -154,7 +154,7 @@ impl ExtensionSet {
         Extension::ALL.iter().copied().collect()
     }
 
-    /// Returns the set with one more extension, and not those that it implies.
+    /// Returns the set with one more extension, without those that it implies.
     #[must_use]
     pub const fn with(self, extension: Extension) -> Self {
         Self(self.0 | extension.bit())

@@ -1,8 +1,10 @@
 //! IMAP flags of stored messages (RFC 5232).
 //!
-//! - A set never contains a flag twice; flags are compared without regard to the case of ASCII
-//!   letters, and the first spelling stays.
-//! - A set never contains `\Recent` or another text that is no flag.
+//! - A set never contains a flag twice. Flags are compared without regard to the case of ASCII
+//!   letters. A keyword has the spelling in which it was added first, a system flag that of RFC
+//!   3501.
+//! - A set never contains `\Recent` or another text that is no flag. A set that is made of texts or
+//!   deserialised drops them.
 //! - The order is that of insertion.
 
 use serde::{Deserialize, Serialize};
@@ -27,8 +29,7 @@ impl FlagSet {
         text.split_ascii_whitespace().filter(|word| !self.insert(word)).collect()
     }
 
-    /// Adds a flag. Returns false if the text is no flag. System flags are stored in the spelling
-    /// of RFC 3501.
+    /// Adds a flag, unless the set has it already. Returns false if the text is no flag.
     pub fn insert(&mut self, flag: &str) -> bool {
         if !is_flag(flag) {
             return false;
@@ -40,7 +41,7 @@ impl FlagSet {
         true
     }
 
-    /// Removes each word of a text.
+    /// Removes each flag that a text names; a text may name several, separated by blanks.
     pub fn remove_words(&mut self, text: &str) {
         for word in text.split_ascii_whitespace() {
             self.0.retain(|flag| !flag.eq_ignore_ascii_case(word));

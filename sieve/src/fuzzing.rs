@@ -30,9 +30,10 @@ use crate::{
     AddressSpec, LineIndex, check as check_script, format, parse_address_list, run as run_script,
 };
 
+/// Takes an input of any bytes, and panics if the engine breaks its contract.
 pub type FuzzBody = fn(&[u8]);
 
-/// With the names of their targets.
+/// Every body, with the name of its target in `fuzz/fuzz_targets`.
 pub const BODIES: &[(&str, FuzzBody)] = &[
     ("sieve_addresses", addresses),
     ("sieve_check", check),
@@ -40,21 +41,25 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("sieve_run", run),
 ];
 
-/// Bodies ignore the bytes after these: longer inputs find no other errors.
+/// Bodies ignore the bytes of an input after this many: longer inputs find no other errors.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
-/// The work of a run, so that an input takes milliseconds.
+/// The fuel of a run, a tenth of the default, so that an input takes milliseconds.
 const FUEL: u64 = 200_000;
 
-/// The message of an input that has none.
+/// The message for an input that has only a script.
 const MESSAGE: &[u8] = b"From: \"A, B\" <a+b@example.com>\r\nTo: me@example.org\r\n\
     Subject: Hello\r\nDate: Tue, 13 Jan 2026 12:00:00 +0000\r\nMIME-Version: 1.0\r\n\
     Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nText\r\n--b\r\n\
     Content-Type: text/html\r\n\r\n<p>x</p>\r\n--b--\r\n";
 
-/// Checks any bytes as a script, with the default options and with narrow ones. Diagnostics are
-/// ordered, inside the source, and rendered without a line end of the source; formatting keeps what
-/// a script means, and is stable.
+/// Checks any bytes as a script, with the default options and with narrow limits. Then formats
+/// them. What must hold:
+///
+/// - Diagnostics are in order and inside the source. No line end of the source gets into a
+///   rendered line.
+/// - Formatting a second time changes nothing, and formatting does not change whether there is a
+///   script, which extensions it has and what it uses.
 pub fn check(data: &[u8]) {
     let data = bounded(data);
     let checked = check_script(data, &CompileOptions::default());
@@ -73,6 +78,7 @@ pub fn check(data: &[u8]) {
         ..CompileOptions::default()
     };
     let few = check_script(data, &narrow);
+    // Three, and one that says that there are more.
     assert!(few.diagnostics.len() <= 4, "the limit of diagnostics");
     check_diagnostics(data, &few);
     let Ok(text) = format(data) else { return };
@@ -99,8 +105,8 @@ fn check_diagnostics(source: &[u8], checked: &Checked) {
     assert!(managesieve(diagnostics, &index).lines().count() <= diagnostics.len());
 }
 
-/// Runs the script of an input on its message, which stands after a line `===`. Two runs agree, the
-/// plan keeps its laws, and a failed run only keeps the message.
+/// Runs the script of an input on its message, which stands after a line `===`. What must hold: two
+/// runs agree, the plan breaks no law, and a run that fails only keeps the message.
 pub fn run(data: &[u8]) {
     let (script, raw) = split(bounded(data));
     if let Some(script) = compiled(script) {
@@ -108,8 +114,9 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Runs an input as [`run`] does, behind edits of the header: fields that are added come back to
-/// tests, and the versions of the plan name fields that exist.
+/// Runs an input as [`run`] does, with commands before its script that edit the header. Lines of
+/// the script that begin with `require` are left out. What must hold beside the laws of [`run`]:
+/// tests see the edits, and the versions of the plan delete only fields that exist.
 pub fn edits(data: &[u8]) {
     let (source, raw) = split(bounded(data));
     let message = PlainMessage::new(raw);
@@ -123,6 +130,7 @@ pub fn edits(data: &[u8]) {
     let edited = [&head[..], &rest.collect::<Vec<_>>().concat()].concat();
     let Some(script) = compiled(&edited) else { return };
     let Outcome { plan, .. } = outcome(&script, &message);
+    // `deleteheader` removes only the `X-First` that was added before, not one of the message.
     let has_own = message.fields(crate::PartId::ROOT).iter().any(|field| {
         let name = raw.get(field.name.clone()).unwrap_or_default();
         name.eq_ignore_ascii_case(b"X-First")
@@ -138,7 +146,8 @@ pub fn edits(data: &[u8]) {
     }
 }
 
-/// Positions ascend and are those of fields; values are one line.
+/// Panics if the positions of deleted fields do not ascend or are not below `fields`, or if an
+/// added field has a bad name or a value of several lines.
 fn check_version(version: &MessageEdits, fields: usize) {
     let MessageEdits { header, enclosure, .. } = version;
     assert!(header.deleted.is_sorted_by(|a, b| a < b), "{header:?}");
@@ -152,7 +161,8 @@ fn check_version(version: &MessageEdits, fields: usize) {
     }
 }
 
-/// Reads any bytes as a list of addresses. What is read is written and read again as the same.
+/// Reads any bytes as one address, and as a list of addresses. What must hold: an address that was
+/// read is written as a text that is read as the same address.
 pub fn addresses(data: &[u8]) {
     let data = bounded(data);
     let text = String::from_utf8_lossy(data);
@@ -178,7 +188,8 @@ fn bounded(data: &[u8]) -> &[u8] {
     data.get(..MAX_INPUT_BYTES).unwrap_or(data)
 }
 
-/// Splits an input into a script and a message.
+/// Splits an input at a line `===` into a script and a message. Without such a line the input is
+/// the script, and the message is [`MESSAGE`].
 fn split(data: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memmem::find(data, b"\n===\n") {
         Some(at) => (data.get(..=at).unwrap_or_default(), data.get(at + 5..).unwrap_or_default()),
@@ -186,7 +197,7 @@ fn split(data: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Checks a script that need not have `require`.
+/// Checks a script, which need not have `require`. `None` if it has errors.
 fn compiled(source: &[u8]) -> Option<Script> {
     let options = CompileOptions {
         missing_require: MissingRequire::Warning,
@@ -196,7 +207,7 @@ fn compiled(source: &[u8]) -> Option<Script> {
     check_script(source, &options).script
 }
 
-/// Runs a script twice and checks the outcome.
+/// Runs a script twice, the second time with a trace, and panics if a law of the outcome is broken.
 fn outcome(script: &Script, message: &PlainMessage) -> Outcome {
     let world = FuzzWorld {
         plain: PlainWorld { now: Timestamp::UNIX_EPOCH, mailboxes: vec!["Work".to_owned()] },
@@ -236,6 +247,7 @@ fn outcome(script: &Script, message: &PlainMessage) -> Outcome {
     outcome
 }
 
+/// A trace, to see that observing a run does not change it.
 #[derive(Default)]
 struct CountingTrace {
     events: usize,
@@ -255,7 +267,8 @@ impl Trace for CountingTrace {
     }
 }
 
-/// A host that has every feature. Every script that is included is the script itself.
+/// A host with nearly every feature. Its answers follow arbitrary rules, so that scripts meet each
+/// kind of answer. Every included script but `missing` is the script itself.
 struct FuzzWorld {
     plain: PlainWorld,
     script: Arc<Script>,

@@ -1,6 +1,6 @@
 //! What [`run`](crate::run()) is given, and the questions that it asks of the host.
 //!
-//! Every question of one run is answered from one snapshot of the store.
+//! The host answers all questions of one run from one state of its store.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Envelope<'a> {
     pub from: &'a str,
     /// The one recipient for which the script runs, as the client gave it.
     pub to: &'a str,
-    /// The AUTH parameter, decoded (RFC 4954 §5).
+    /// The AUTH parameter, decoded (RFC 4954 §5): empty for `<>`, `None` if the client gave none.
     pub auth: Option<&'a str>,
     pub dsn: DsnParameters<'a>,
     pub deliver_by: Option<DeliverByParameter>,
@@ -48,7 +48,7 @@ pub struct Envelope<'a> {
 /// DSN parameters of the client (RFC 3461 §4), `None` where it gave none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DsnParameters<'a> {
-    /// NOTIFY as given: `NEVER`, or words with commas.
+    /// NOTIFY as given: `NEVER`, or words separated by commas.
     pub notify: Option<&'a str>,
     /// ORCPT with its type, decoded: `rfc822;me@example.org`.
     pub original_recipient: Option<&'a str>,
@@ -58,12 +58,13 @@ pub struct DsnParameters<'a> {
     pub envelope_id: Option<&'a str>,
 }
 
-/// The BY parameter of the client (RFC 2852 §4), at the time of [`World::now`].
+/// The BY parameter of the client (RFC 2852 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliverByParameter {
-    /// Negative if the time is over.
+    /// The seconds that are left at [`World::now`], negative if the time is over.
     pub seconds: i64,
     pub mode: DeliverByMode,
+    /// Whether the client asked servers on the way to report the message.
     pub trace: bool,
 }
 
@@ -72,16 +73,17 @@ pub struct DeliverByParameter {
 pub struct Identity<'a> {
     /// The owner's addresses, the principal one first.
     pub addresses: &'a [AddressSpec],
+    /// `None` if the owner has none. The engine does not use it yet.
     pub display_name: Option<&'a str>,
-    /// The separators between user and detail in a local part (RFC 5233 §4), such as `+`. The
-    /// first character in the local part that is one of them separates.
+    /// The characters that separate user and detail in a local part (RFC 5233 §4), such as `+`. A
+    /// local part is split at the first of its characters that is one of these.
     pub separators: &'a str,
 }
 
 /// Read-only questions about the account. Every method but `now`, `zone` and `mailbox` has a
 /// default that fits a host without the feature.
 pub trait World {
-    /// Returns the time of the run, the same on every call.
+    /// Returns the time of the run, the same on every call of one run.
     fn now(&self) -> Timestamp;
 
     /// Returns the zone in which dates are expressed if the script names none (RFC 5260 §4.1).
@@ -93,7 +95,8 @@ pub trait World {
     /// The store cannot be read.
     fn mailbox(&self, selector: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError>;
 
-    /// Returns an entry of a mailbox's metadata, or of the server's without a mailbox (RFC 5490).
+    /// Returns the value of an entry of the metadata of a mailbox (RFC 5490), or of the server if
+    /// `mailbox` is `None`. `Ok(None)` if there is no such entry.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -111,10 +114,10 @@ pub trait World {
         false
     }
 
-    /// Returns whether an external list exists (RFC 6134 §2.7). The name is a URI. That of an
-    /// address book begins with `urn:ietf:params:sieve:addrbook:` in lower case, also where the
-    /// script has the short form `:addrbook:` and a name; the default one is `default` (RFC 6134
-    /// §2.5).
+    /// Returns whether an external list exists (RFC 6134 §2.7). The list is named by a URI. The URI
+    /// of an address book is `urn:ietf:params:sieve:addrbook:` in lower case and a name, also where
+    /// the script has the short form `:addrbook:` and a name. The default address book has the name
+    /// `default`, in lower case whatever the script writes (RFC 6134 §2.5).
     ///
     /// # Errors
     /// The list cannot be read.
@@ -122,8 +125,8 @@ pub trait World {
         Ok(false)
     }
 
-    /// Returns whether a value is in an external list, by a name as in [`Self::has_list`]. A list
-    /// that does not exist contains nothing.
+    /// Returns whether a value is in an external list, which is named as in [`Self::has_list`]. A
+    /// list that does not exist contains nothing.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -146,7 +149,7 @@ pub trait World {
         requested.unwrap_or(WEEK).min(13 * WEEK)
     }
 
-    /// Returns a checked script (RFC 6609 §3.2). `None` if there is none.
+    /// Returns the script to include (RFC 6609 §3.2), `Ok(None)` if there is none of this name.
     ///
     /// # Errors
     /// The script has errors, or the store cannot be read.
@@ -154,13 +157,13 @@ pub trait World {
         Ok(None)
     }
 
-    /// Returns the compiled patterns that runs share. `None`: each run compiles its own.
+    /// Returns the compiled patterns that runs share. With `None` each run compiles its own.
     fn patterns(&self) -> Option<&PatternCache> {
         None
     }
 
-    /// Returns an item of the environment, by its name in lower case (RFC 5183 §4). The engine asks
-    /// for every item. `None` if it is not known.
+    /// Returns the value of an item of the environment, by its name in lower case (RFC 5183 §4).
+    /// `None` if it is not known. The engine knows no item of its own, not even `name`.
     fn environment(&self, _item: &str) -> Option<String> {
         None
     }
@@ -170,8 +173,8 @@ pub trait World {
         Scan::default()
     }
 
-    /// Returns whether mail can be sent to an address, which is well formed. A redirect to another
-    /// one fails the run, so that the message is kept (RFC 5228 §4.2).
+    /// Returns whether mail can be sent to an address, which is well formed. If not, a redirect to
+    /// the address fails the run, so that the message is kept (RFC 5228 §4.2).
     fn can_redirect(&self, _to: &AddressSpec) -> bool {
         true
     }
@@ -181,7 +184,8 @@ pub trait World {
         false
     }
 
-    /// Returns a capability of a notification method, such as `online` (RFC 5435 §5).
+    /// Returns the value of a capability of a notification method, such as `online`, by its name in
+    /// lower case (RFC 5435 §5). `None` if it is not known.
     fn notify_capability(&self, _uri: &str, _capability: &str) -> Option<String> {
         None
     }
@@ -215,10 +219,11 @@ pub struct MailboxRef {
 /// Results of scanners, `None` where the message was not tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scan {
-    /// From 0, certainly no spam, to 100, certainly spam. The engine makes the scale from 1 to 10
-    /// of it (RFC 5235 §2.1).
+    /// From 0, certainly no spam, to 100, certainly spam; more counts as 100. For `spamtest`
+    /// without `:percent` the engine turns it into a number from 1 to 10 (RFC 5235 §3.2.1).
     pub spam_percent: Option<u8>,
-    /// From 1, no virus, to 5, a virus that could not be removed (RFC 5235 §3).
+    /// From 1, no virus, to 5, a virus that could not be removed (RFC 5235 §3.3). Other numbers
+    /// count as the nearer end.
     pub virus: Option<u8>,
 }
 

@@ -1,14 +1,14 @@
-//! A Sieve engine: RFC 5228 with [every extension](Extension) that mail servers and clients use.
+//! A Sieve engine: RFC 5228 with the [extensions](Extension) for mail that is being delivered.
 //!
-//! - [`check()`] makes of the bytes of a script a [`Script`], or [`Diagnostic`]s: all of them at
-//!   once, each with its place and as a rule with what to write instead.
-//! - [`run()`] makes of a script and a message a [`Plan`]: the actions as data.
+//! - [`check()`] turns the bytes of a script into a [`Script`]. It reports all errors and warnings
+//!   at once, as [`Diagnostic`]s with their places. If one is an error, there is no script.
+//! - [`run()`] runs a script on a message and returns a [`Plan`]: the actions as data.
 //! - The host carries out the plan, all of it or nothing.
 //! - [`format()`](format()) lays out a script.
 //!
-//! The engine reads no file, opens no connection, reads no clock and writes no message. What it
-//! needs to know it asks through two traits, [`MessageView`] and [`World`]. Equal inputs and
-//! answers give equal results.
+//! The engine reads no file, opens no connection, reads no clock and writes no message. What its
+//! arguments do not say, it asks through two traits, [`MessageView`] and [`World`]. Equal arguments
+//! and answers give equal results.
 //!
 //! # Example
 //!
@@ -65,27 +65,31 @@
 //! - [`CompileOptions`] say which extensions the site offers, and the limits of a script. An
 //!   extension that needs something of the host, such as `spamtest` or `extlists`, is offered only
 //!   if the host has it.
-//! - A script with an error is not used. A script with warnings is: what a warning says is for its
-//!   author.
+//! - A script with an error cannot be used. Warnings are hints for its author; they do not keep a
+//!   script from being used.
 //! - A diagnostic has a [`Code`], which never changes its meaning. The reference of all codes is
-//!   `docs/diagnostics.md` in the package; [`Code::explanation`] has its sentences.
+//!   `docs/diagnostics.md` in the package; its sentences come from [`Code::explanation`].
 //! - Diagnostics are rendered [with the line of the script](Diagnostic::text),
 //!   [as one line](Diagnostic::line), [as JSON](diagnostic::json), and
 //!   [for a `ManageSieve` response](diagnostic::managesieve).
-//! - Whether included scripts exist only the host knows ([`Script::includes`]). It reports a
-//!   missing one as a warning with [`Code::IncludeNotFound`] (RFC 6609 §3.2).
-//! - A [`Script`] is serialised with serde. It is a cache of its source: a script of another
-//!   [`ir::FORMAT`] is refused, and the source is checked again.
+//! - The check does not look for the scripts that a script includes ([`Script::includes`]). The
+//!   host looks for them and adds a warning with [`Code::IncludeNotFound`] for each that is missing
+//!   (RFC 6609 §3.2).
+//! - A host may store a [`Script`], which serde serialises, to spare later checks. A stored script
+//!   of another [`ir::FORMAT`] fails to deserialise; the host then checks the source again.
 //!
 //! # Running
 //!
-//! - [`Script::uses`] says what a run may ask, so that a host loads nothing else.
-//! - The whole script runs before anything is done (RFC 5228 §2.10.6). A run that fails has the
-//!   plan to keep the message ([`Plan::keep_only`]) and an [error](RuntimeError) with its place; if
-//!   [`is_temporary`](RuntimeErrorKind::is_temporary), the host may try again later instead.
-//! - [`RunLimits`] bound work, memory and actions. Work is counted, not timed, so that a run that
-//!   ends always ends.
-//! - A [`Trace`] sees every command, test and action, to show why a message went where it did.
+//! - [`Script::uses`] lists what the script contains, so that a host can prepare only that.
+//!   Included scripts have lists of their own.
+//! - The whole script runs before anything is done (RFC 5228 §2.10.6). A run that fails returns an
+//!   [error](RuntimeError) with its place, and the plan to keep the message ([`Plan::keep_only`]).
+//!   If the error [is temporary](RuntimeErrorKind::is_temporary), the host may run the script again
+//!   later instead of carrying out that plan.
+//! - [`RunLimits`] bound work, memory and actions. Work is counted, not timed, so that equal runs
+//!   end in the same way on every machine.
+//! - A [`Trace`] is told of the commands, tests and actions of a run as they happen, to show why a
+//!   message went where it did.
 //!
 //! # Carrying out a plan
 //!
@@ -95,7 +99,7 @@
 //!   answered, and which messages are never answered (RFC 3834).
 //! - A [`MarkDuplicate`](Action::MarkDuplicate) is recorded together with the other actions, so
 //!   that a delivery that fails is no duplicate (RFC 7352 §3).
-//! - The number of redirects is set in two places, [`CompileLimits::redirects`] and
+//! - The limit of redirects is set in two places, [`CompileLimits::redirects`] and
 //!   [`RunLimits::redirects`], which a host keeps equal.
 //!
 //! # What it is not

@@ -8,8 +8,8 @@
 //!   These methods get the bytes of a value and do not depend on the message, because a script may
 //!   test fields that it added itself (RFC 5293).
 //!
-//! The engine calls a method again for the same bytes where it does not remember the answer; an
-//! expensive one should be remembered by the host.
+//! The engine may call a method several times with the same arguments. A host should remember the
+//! answers that are expensive.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,8 +21,8 @@ pub trait MessageView {
     /// Returns the message as received, without the envelope. Its length is what `size` compares.
     fn raw(&self) -> &[u8];
 
-    /// Returns the parts in the order of a walk, depth first. The first is the message itself; a
-    /// part comes before the parts in it.
+    /// Returns the parts, depth first: each comes right before the parts in it. The first is the
+    /// message itself, so that the list is never empty.
     fn parts(&self) -> &[Part];
 
     /// Returns the header fields of a part in their order, also those that are repeated or
@@ -37,18 +37,18 @@ pub trait MessageView {
     /// replacement characters. `None` if the part is no text.
     fn text(&self, part: PartId) -> Option<Cow<'_, str>>;
 
-    /// Returns the text of a part as its reader sees it: HTML becomes plain text. For `body :text`
-    /// (RFC 5173 §5.3) and `extracttext` (RFC 5703 §7). `None` if the part is no text, or if its
-    /// charset or its transfer encoding is not known: `extracttext` then gives the empty string,
-    /// and `body :text` compares [`Self::text`].
+    /// Returns the text of a part as its reader sees it: HTML becomes plain text. It serves
+    /// `body :text` (RFC 5173 §5.3) and `extracttext` (RFC 5703 §7). `None` if the part is no text,
+    /// or if its charset or its transfer encoding is not known: `extracttext` then gives the empty
+    /// string, and `body :text` compares what [`Self::text`] returns.
     fn plain_text(&self, part: PartId) -> Option<Cow<'_, str>>;
 
     /// Reads a value as unstructured text: unfolded, without blanks around it, encoded words
     /// decoded to UTF-8 (RFC 5228 §2.4.2.2). What cannot be decoded stays as written.
     fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str>;
 
-    /// Reads a value as a list of addresses. What is no address is left out.
-    /// [`parse_address_list`](crate::parse_address_list) does so.
+    /// Reads a value as a list of addresses. What is no address is left out. A host can call
+    /// [`parse_address_list`](crate::parse_address_list).
     fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry>;
 
     /// Reads a value as a word with parameters, such as that of `Content-Type` or
@@ -72,15 +72,17 @@ pub struct Part {
     /// `None` for the message. The parent of a part is a multipart or a `message/rfc822`; the one
     /// child of the latter is the message in it.
     pub parent: Option<PartId>,
-    /// The main type in lower case, `text` if the header says nothing valid.
+    /// The main type in lower case. If the header has no valid Content-Type, the type is
+    /// `text/plain`, or `message/rfc822` in a `multipart/digest` (RFC 2046 §5.1.5).
     pub main_type: String,
     /// The subtype in lower case.
     pub subtype: String,
     /// The fields, without the empty line after them.
     pub header: Range<usize>,
-    /// Encoded as it was received. The delimiter lines of a multipart stand outside of the parts
-    /// in it, so that what stands before the first part is the prologue, and what stands after the
-    /// last the epilogue.
+    /// What follows the empty line, encoded as it was received. The body of a multipart has the
+    /// delimiter lines; the parts in it have neither these lines nor the line end before one. So
+    /// the prologue stands before the first part, with a delimiter line after it, and the epilogue
+    /// after the last part, with a delimiter line before it.
     pub body: Range<usize>,
 }
 
@@ -102,7 +104,7 @@ impl Part {
 pub struct Field {
     /// The name, without blanks before the colon.
     pub name: Range<usize>,
-    /// What follows the colon, with folds, up to the line end, which is not part of it.
+    /// What follows the colon, with folds, up to the last line end, which is not part of it.
     pub value: Range<usize>,
     /// The field with its line end.
     pub whole: Range<usize>,
@@ -112,7 +114,7 @@ pub struct Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressEntry {
     Mailbox(NamedAddress),
-    /// Tests of addresses look at the members only (RFC 5228 §5.1).
+    /// Tests of addresses compare the members and not the name of the group (RFC 5228 §5.1).
     Group {
         name: String,
         members: Vec<NamedAddress>,
@@ -122,7 +124,7 @@ pub enum AddressEntry {
 /// An address with its display name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedAddress {
-    /// The display name, decoded.
+    /// The display name, decoded. `None` if there is none.
     pub name: Option<String>,
     pub address: AddressSpec,
 }

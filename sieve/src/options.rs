@@ -8,28 +8,33 @@ use crate::diagnostic::Diagnostic;
 use crate::extension::ExtensionSet;
 use crate::ir::Script;
 
-/// Header fields that no script may add or delete: the trace of the message, and the mark that ends
-/// loops of automatic mail (RFC 5293 §6). An edit of one is ignored, with a warning.
+/// Header fields that no script may add or delete: `Received` is the trace of the message, and
+/// `Auto-Submitted` ends loops of automatic mail (RFC 5293 §6). The check and the run warn of an
+/// edit of one, and the run ignores it.
 pub const PROTECTED_FIELDS: [&str; 2] = ["Received", "Auto-Submitted"];
 
-/// The redirects of one message by default, for the check and for the run.
+/// The default of [`CompileLimits::redirects`] and of [`RunLimits::redirects`].
 pub const MAX_REDIRECTS: u16 = 4;
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
+    /// `None` if the source has an error.
     pub script: Option<Script>,
+    /// Errors and warnings in the order of their spans. If some are left out because of
+    /// [`CompileLimits::diagnostics`], one more at the end says so.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// How scripts are checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileOptions {
-    /// The extensions that scripts may require. `ihave` is false for all others.
+    /// The extensions that scripts may require. `ihave` is false for all others. The comparators
+    /// `i;octet` and `i;ascii-casemap` are always allowed.
     pub allowed: ExtensionSet,
     pub limits: CompileLimits,
-    /// What an extension without `require` is. A warning serves only for scripts that are
-    /// imported: RFC 5228 §2.10.5 demands an error.
+    /// Whether the use of an extension without `require` is an error or a warning. RFC 5228
+    /// §2.10.5 demands an error; the warning is for scripts that are imported from other servers.
     pub missing_require: MissingRequire,
     /// Whether `${env.item}` reads the environment, which no standard defines.
     pub environment_namespace: bool,
@@ -52,6 +57,7 @@ impl Default for CompileOptions {
     }
 }
 
+/// What the check makes of the use of an extension without `require`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingRequire {
     #[default]
@@ -59,18 +65,21 @@ pub enum MissingRequire {
     Warning,
 }
 
-/// Limits of a script.
+/// Limits of a script, each the most that the check accepts. What exceeds one is an error, but for
+/// `diagnostics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileLimits {
     /// Bytes of the source.
     pub script: u32,
     /// Bytes of a string after escapes are processed.
     pub string: u32,
-    /// The same for the reason of `vacation`.
+    /// Bytes of the reason of `vacation` after escapes are processed, in place of `string`: the
+    /// reason is a whole message.
     pub vacation_reason: u32,
-    /// Levels of blocks and tests together.
+    /// Blocks and tests inside one another, both together.
     pub nesting: u8,
-    /// Levels of `foreverypart` (RFC 5703 §3 demands no more than a few).
+    /// Loops of `foreverypart` inside one another. RFC 5703 §3 demands at least 2: one loop inside
+    /// another.
     pub loops: u8,
     /// Commands and tests together.
     pub commands: u32,
@@ -78,15 +87,15 @@ pub struct CompileLimits {
     pub variables: u16,
     /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
     pub capture: u16,
-    /// Redirects that one way through the script may reach. The check finds those that every run
-    /// executes; [`RunLimits::redirects`] bounds the others. A host sets both to its one number,
-    /// which is also the `MAXREDIRECTS` of `ManageSieve` (RFC 5804 §1.7) and `maxNumberRedirects`
-    /// of JMAP (RFC 9661 §1.3); the default of both is [`MAX_REDIRECTS`].
+    /// Redirects that one run executes. The check counts only those that certainly run before a
+    /// place of the script is reached; [`RunLimits::redirects`] bounds what a run really executes.
+    /// A host sets both to its one number, which is also the `MAXREDIRECTS` of `ManageSieve` (RFC
+    /// 5804 §1.7) and `maxNumberRedirects` of JMAP (RFC 9661 §1.3).
     pub redirects: u16,
     /// Bytes of the program of a compiled regular expression. A class of Unicode, such as `\w`,
-    /// takes 49 KiB wherever it is repeated.
+    /// takes 49 KiB each time that it occurs or is repeated.
     pub regex_program: usize,
-    /// Diagnostics that are reported.
+    /// Diagnostics that are reported. Further ones are left out, warnings first.
     pub diagnostics: u16,
 }
 
@@ -108,42 +117,47 @@ impl Default for CompileLimits {
     }
 }
 
-/// Limits of a run. A run that exceeds one fails, and its plan is only to keep the message.
+/// Limits of a run. A run that exceeds one fails, and its plan is only to keep the message
+/// ([`Plan::keep_only`](crate::Plan::keep_only)). `variable` and `received` are exceptions, as they
+/// say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Units of work: a command or a test costs one, and one more for every 32 bytes that it
-    /// examines, for every 64 that it decodes or searches for a regular expression, or for every
-    /// 256 that it copies or searches for a fixed text. The default suffices for a test of a body
-    /// of 50 MiB, or for several of one of 20 MiB. The count depends on nothing but script, message
-    /// and answers of the host.
+    /// Units of work. A command, a test, or a look into the host's store costs one. One more is due
+    /// for every 32 bytes that are examined one by one, for every 64 that are decoded or searched
+    /// for a regular expression, and for every 256 that are copied or searched for a fixed text.
+    /// The default suffices for one test of a body of 50 MiB, or for several tests of a body of 20
+    /// MiB. The count depends on nothing but script, message and answers of the host.
     pub fuel: u64,
     /// Actions of the plan.
     pub actions: u16,
-    /// Redirects of the plan: [`CompileLimits::redirects`] has the same number.
+    /// Redirects of the plan. A host sets [`CompileLimits::redirects`] to the same number.
     pub redirects: u16,
+    /// Notifications of the plan.
     pub notifies: u16,
     /// Messages that the plan sends: redirects, notifications, and a vacation response.
     pub sent_messages: u16,
-    /// Bytes of a variable. A longer value is cut at a character. RFC 5229 §6 demands 4,000
-    /// characters.
+    /// Bytes of a variable. A longer value is cut after the last character that fits, with a
+    /// warning. RFC 5229 §6 demands 4,000 characters.
     pub variable: u32,
-    /// Variables of all scripts of the run together, local and global.
+    /// Variables that exist at one time: those of the scripts that run, and global ones.
     pub variables: u16,
-    /// Scripts that include one another.
+    /// Included scripts inside one another. The script that was run first does not count.
     pub include_depth: u8,
-    /// Includes that are executed.
+    /// Executed `include` commands. One that `:once` skips does not count; one whose script does
+    /// not exist does.
     pub includes: u16,
-    /// Bytes of header fields that are added.
+    /// Bytes of all header fields that the run adds.
     pub added_header: u32,
-    /// Bytes of texts that `replace` and `enclose` put into a message.
+    /// Bytes of all texts that `replace` and `enclose` put into the message.
     pub replaced_body: u32,
-    /// Edited versions of the message.
+    /// Edited versions of the message that actions use. It also bounds the `enclose` commands.
     pub versions: u16,
-    /// Parts over which loops run, all loops together.
+    /// Parts over which loops run, all loops together. A part counts each time.
     pub parts: u32,
-    /// Bytes of a compiled regular expression that is made at run time.
+    /// Bytes of the program of a compiled regular expression, also of a constant one.
     pub regex_program: usize,
-    /// `Received` fields of a message that is still redirected. With more, it is kept instead.
+    /// `Received` fields of a message that is redirected. A message with more has probably gone
+    /// round in a loop: it is kept instead, with a warning.
     pub received: u16,
 }
 

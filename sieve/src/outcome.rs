@@ -13,16 +13,20 @@ pub struct Outcome {
     /// With an error, [`Plan::keep_only`].
     pub plan: Plan,
     pub error: Option<RuntimeError>,
-    /// What did not go as the script says, in the order in which it happened. The first 100.
+    /// What did not go as the script says, in the order in which it happened: the first 100
+    /// warnings.
     pub warnings: Vec<Warning>,
+    /// In units of [`RunLimits::fuel`](crate::RunLimits::fuel), rounded up.
     pub fuel_used: u64,
 }
 
 /// A place in a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The name of the included script, `None` for the script that was run.
+    /// The name of the included script, `None` for the script that was passed to
+    /// [`run`](crate::run()).
     pub script: Option<String>,
+    /// The command or test.
     pub span: Span,
 }
 
@@ -43,7 +47,8 @@ pub enum RuntimeErrorKind {
     /// `what` is a plural, such as `redirects`.
     #[error("more than {limit} {what}")]
     LimitExceeded { what: &'static str, limit: u64 },
-    /// RFC 5228 §2.10.4: `second` was executed after `first`, at `first_place`.
+    /// The command `second` cannot be executed, because `first` was executed before it, at
+    /// `first_place` (RFC 5228 §2.10.4).
     #[error("`{second}` cannot be used with `{first}`")]
     IncompatibleActions { first: &'static str, first_place: Place, second: &'static str },
     /// The message of the `error` command (RFC 5463 §5).
@@ -57,7 +62,8 @@ pub enum RuntimeErrorKind {
     BadFieldName { name: String },
     #[error("the regular expression `{pattern}` is not usable: {reason}")]
     BadRegex { pattern: String, reason: String },
-    /// A word that variables made, such as a part of a date, has no meaning.
+    /// A word that variables made has no meaning where it stands, for example as a part of a date;
+    /// or the host has no external list of this name.
     #[error("`{word}` is no {expected}")]
     UnknownWord { word: String, expected: &'static str },
     #[error("the text is no MIME entity")]
@@ -70,13 +76,13 @@ pub enum RuntimeErrorKind {
     IncludeLoop(String),
     #[error("the command cannot edit a message that was enclosed")]
     EditOfEnclosure,
-    /// The host failed; the script may be right.
+    /// The host could not answer. The script may be right.
     #[error("{0}")]
     Host(#[from] HostError),
 }
 
 impl RuntimeErrorKind {
-    /// Returns whether the same message could be filtered at another time.
+    /// Returns whether the host failed, so that the same run may succeed later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::Host(_))
@@ -103,6 +109,8 @@ pub enum WarningKind {
     RedirectRepeated(String),
     #[error("`{0}` is no flag: it is ignored")]
     FlagIgnored(String),
+    /// A command names a protected field, or `deleteheader` one that `replace` has kept or that the
+    /// host makes. In the second case it still deletes other fields of the name.
     #[error("the field `{name}` must not be edited: the command is ignored")]
     FieldProtected { name: String },
     #[error("`{0}` is no address: it is ignored")]
@@ -111,19 +119,22 @@ pub enum WarningKind {
     VariableCut { name: String, limit: u32 },
 }
 
-/// Sees a run go by. Every method has a default that does nothing.
+/// Observes a run. Every method has a default that does nothing.
 pub trait Trace {
     /// A command is about to run.
     fn command(&mut self, _place: &Place, _command: &Command) {}
 
-    /// A test has a result. Tests that are not evaluated are not seen.
+    /// A test was evaluated. The tests inside it are reported before it, if they were evaluated.
     fn test(&mut self, _place: &Place, _test: &Test, _result: bool) {}
 
-    /// A variable has a new value; match variables are named by their number.
+    /// A variable has a new value. Match variables are named by their number. The internal variable
+    /// of flags is not reported.
     fn assignment(&mut self, _place: &Place, _name: &str, _value: &str) {}
 
-    /// An action joins the plan. It may still be merged with another.
+    /// An action joins the plan, or replaces an earlier store into the same mailbox. The implicit
+    /// keep and records of the `duplicate` test are not reported.
     fn action(&mut self, _place: &Place, _action: &Action) {}
 
+    /// Every warning is reported, also those that [`Outcome::warnings`] leaves out.
     fn warning(&mut self, _warning: &Warning) {}
 }

@@ -1,8 +1,8 @@
 //! Regular expressions of scripts (draft-ietf-sieve-regex).
 //!
 //! - They match in time linear in the text: there are no back-references and no look-around.
-//! - Of several alternatives that match, the first counts. POSIX takes the longest: in `a|ab` the
-//!   second can never match here before the end of the text.
+//! - Where several alternatives could match, the first one does, and POSIX takes the longest. So
+//!   `a|ab` matches only `a` of the text `ab`; this matters for match variables.
 //! - Bracket expressions are those of POSIX, and may have escapes and classes such as `\w`.
 //! - A pattern matches anywhere in a value unless it has anchors.
 //! - Classes such as `\w` and `\d` are those of Unicode, and large: each `\w` takes 49 KiB, so that
@@ -20,15 +20,16 @@ use regex_automata::util::syntax;
 
 use crate::extension::Comparator;
 
-/// Bytes of states that an automaton keeps. When they are filled, it begins anew.
+/// Bytes of states that an automaton keeps. When they are filled, it drops its states and begins to
+/// build them again.
 pub(crate) const AUTOMATON_BYTES: usize = 256 << 10;
 
-/// The automaton gives up if it is filled three times and found fewer bytes of the text for each
-/// state than these.
+/// The automaton gives up a search if its memory was filled three times, and if it has read fewer
+/// bytes of the text for each state that it built than these: then it mostly builds states.
 const MIN_BYTES_PER_STATE: usize = 200;
 
 /// How much memory a pattern takes, in multiples of that of its program: `regex` has programs of
-/// its own, in both directions, and working memory.
+/// its own, in both directions, and working memory. An estimate.
 const MEMORY_FACTOR: usize = 6;
 
 /// How many runs at a time find states of the automaton that earlier ones have built.
@@ -37,10 +38,11 @@ const MAX_BUILT: usize = 2;
 /// The most bytes of such states. Larger ones are dropped when their run ends.
 const MAX_BUILT_BYTES: usize = 16 << 10;
 
-/// Bytes of a pattern. Classes of Unicode make a pattern much larger before its program is.
+/// The most bytes of a pattern. The library expands classes of Unicode while it parses a pattern,
+/// before it can compare the size of the program with the limit.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// Bytes of the states that a search for groups keeps.
+/// Bytes of the states that a lazily built automaton of `regex` keeps.
 const DFA_BYTES: usize = 256 << 10;
 
 /// Why a pattern is not usable.
@@ -53,7 +55,7 @@ pub(crate) enum PatternError {
     Unsupported(&'static str),
     #[error("it has more than {MAX_PATTERN_BYTES} bytes")]
     TooLong,
-    /// The program would have more bytes than these.
+    /// The program would have more bytes than this limit.
     #[error("it needs more than {0} bytes of memory, the most that one may have")]
     TooLarge(usize),
 }
@@ -61,11 +63,13 @@ pub(crate) enum PatternError {
 /// A pattern ready to search with.
 #[derive(Debug)]
 pub(crate) struct CompiledPattern {
+    /// Finds groups, and answers whether a text matches where the automaton cannot.
     pub(crate) regex: Regex,
     /// Answers whether a text matches, in time linear in the text. `None` if the pattern has
     /// something that no such automaton can do.
     pub(crate) automaton: Option<DFA>,
-    /// The states of the program, which are a measure of its work.
+    /// The states of the program, which are a measure of the work of `regex`. Without an automaton
+    /// the number is not known; then it is the limit of the program in bytes, which is higher.
     pub(crate) states: usize,
     /// What runs that have ended had built of the automaton, for the next ones.
     built: Mutex<Vec<Cache>>,
@@ -97,7 +101,7 @@ impl CompiledPattern {
         }
     }
 
-    /// Returns about how many bytes of memory it takes, with all that runs may give back.
+    /// Returns an estimate of the bytes of memory that it takes, with all that runs may give back.
     fn memory(&self) -> usize {
         let program = self.automaton.as_ref().map(|dfa| dfa.get_nfa().memory_usage());
         let program = program.unwrap_or(self.states).saturating_mul(MEMORY_FACTOR);
@@ -105,6 +109,7 @@ impl CompiledPattern {
     }
 }
 
+/// Builds the automaton of a pattern that [`compile`] accepted. `None` if it cannot be built.
 fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
     let pattern = brackets::rewrite(pattern).ok()?;
     let config = DFA::config()
@@ -116,7 +121,7 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
     let syntax = syntax::Config::new()
         .case_insensitive(comparator != Comparator::Octet)
         .dot_matches_new_line(true);
-    // The size of the program was checked already.
+    // `compile` has checked the size of the program, so that none is set here.
     let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
     DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(&pattern).ok()
 }
@@ -126,36 +131,43 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
 /// [`World::patterns`](crate::World::patterns). What a run costs and decides does not depend on it.
 #[derive(Debug)]
 pub struct PatternCache {
+    /// The most bytes of memory of all patterns together.
     limit: usize,
     patterns: Mutex<CachedPatterns>,
 }
 
 #[derive(Debug, Default)]
 struct CachedPatterns {
-    /// By pattern, those with different comparators and limits.
+    /// By pattern: one entry for each comparator and limit with which it was compiled.
     entries: HashMap<String, Vec<CachedPattern>>,
+    /// The estimated memory of all entries.
     bytes: usize,
-    /// Counts the look-ups, so that the patterns that were used last can be told.
+    /// The number of look-ups so far, which serves as a time.
     clock: u64,
 }
 
 #[derive(Debug)]
 struct CachedPattern {
     comparator: Comparator,
+    /// The most bytes of its program.
     limit: usize,
     compiled: Arc<CompiledPattern>,
+    /// Its estimated memory.
     bytes: usize,
+    /// The `clock` of its last use.
     used: u64,
 }
 
 impl PatternCache {
-    /// `bytes` bounds the memory of the patterns, which is estimated.
+    /// Makes an empty cache. `bytes` bounds the memory of its patterns, which is estimated. A
+    /// pattern that takes more than a quarter of it is not kept.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { limit: bytes, patterns: Mutex::default() }
     }
 
-    /// Returns a compiled pattern. Two threads may compile the same one; the results are the same.
+    /// Returns a compiled pattern, and compiles it if it is not kept. Two threads may compile the
+    /// same one at a time; the results are equal.
     pub(crate) fn pattern(
         &self,
         pattern: &str,
@@ -184,6 +196,7 @@ impl PatternCache {
 }
 
 impl CachedPatterns {
+    /// Returns a pattern that is kept, and notes that it was used now.
     fn find(
         &mut self,
         pattern: &str,
@@ -198,7 +211,8 @@ impl CachedPatterns {
         Some(Arc::clone(&entry.compiled))
     }
 
-    /// Drops patterns from the one that was used longest ago, until half of the memory is left.
+    /// Drops the patterns that were used longest ago, until the others take at most half of the
+    /// memory.
     fn drop_older_half(&mut self) {
         let mut uses: Vec<(u64, usize)> =
             self.entries.values().flatten().map(|entry| (entry.used, entry.bytes)).collect();
@@ -218,8 +232,9 @@ impl CachedPatterns {
     }
 }
 
-/// Compiles a pattern to a program of at most `limit` bytes. The comparator `i;octet` distinguishes
-/// upper and lower case, the others do not.
+/// Compiles a pattern to a program of at most `limit` bytes. With the comparator `i;octet` the case
+/// of letters counts. With the others it does not, and this holds for all letters of Unicode, also
+/// with `i;ascii-casemap`.
 pub(crate) fn compile(
     pattern: &str,
     comparator: Comparator,
@@ -240,7 +255,8 @@ pub(crate) fn compile(
     })
 }
 
-/// Returns the bytes of the program of a pattern that `compile` accepted.
+/// Returns the bytes of the program of a pattern that [`compile`] accepted, 0 if it cannot be built
+/// again.
 pub(crate) fn program_bytes(pattern: &str, comparator: Comparator) -> usize {
     let syntax = syntax::Config::new()
         .case_insensitive(comparator != Comparator::Octet)
@@ -251,7 +267,7 @@ pub(crate) fn program_bytes(pattern: &str, comparator: Comparator) -> usize {
     nfa.map_or(0, |nfa| nfa.memory_usage())
 }
 
-/// Makes one line of the report of the library, whose last line says what is wrong.
+/// Makes an error of the report of the library, whose last line says what is wrong.
 fn syntax_error(report: &str) -> PatternError {
     let reason = report.lines().last().unwrap_or_default();
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);

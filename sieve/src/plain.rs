@@ -3,7 +3,8 @@
 //! - [`PlainMessage`] finds fields and parts of a message. It decodes neither transfer encodings
 //!   nor encoded words nor charsets: a host that filters mail implements
 //!   [`MessageView`] over its own parser.
-//! - [`PlainWorld`] knows mailboxes by name, and nothing else.
+//! - [`PlainWorld`] has a clock in UTC, knows mailboxes by name, and can notify by `mailto:` URIs.
+//!   It has no other feature of a host.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::address_list::parse_address_list;
 use crate::host::{HostError, MailboxRef, MailboxSelector, World};
 use crate::message::{AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId};
 
-/// Levels of parts that are found.
+/// Levels of parts below the message itself that are found. It bounds the recursion.
 const MAX_DEPTH: usize = 20;
 
 /// The parts and fields of a message, without any decoding.
@@ -24,7 +25,7 @@ const MAX_DEPTH: usize = 20;
 pub struct PlainMessage {
     raw: Vec<u8>,
     parts: Vec<Part>,
-    /// The fields of each part.
+    /// The fields of each part, at the index of the part.
     fields: Vec<Vec<Field>>,
 }
 
@@ -57,6 +58,8 @@ impl PlainMessage {
         self.parts.get(part.0 as usize).map_or(&[], |part| self.bytes(part.body.clone()))
     }
 
+    /// Adds the part in a range, and the parts in it. `default` is its type if its header names
+    /// none, `depth` its level below the message.
     fn add_part(
         &mut self,
         parent: Option<PartId>,
@@ -101,7 +104,8 @@ impl PlainMessage {
         }
     }
 
-    /// Finds the fields of a header. Returns where the body begins.
+    /// Finds the fields of a header, and returns them with the offset at which the body begins:
+    /// after the empty line, or at the first line that is no field.
     fn header(&self, range: Range<usize>) -> (Vec<Field>, usize) {
         let mut fields: Vec<Field> = Vec::new();
         let mut at = range.start;
@@ -132,7 +136,8 @@ impl PlainMessage {
     }
 
     /// Finds the parts between the delimiter lines of a multipart (RFC 2046 §5.1.1). The line end
-    /// before a delimiter belongs to it.
+    /// before a delimiter belongs to the delimiter. Without a last delimiter, the last part ends
+    /// with the body.
     fn children(&self, body: Range<usize>, boundary: &str) -> Vec<Range<usize>> {
         let mut children = Vec::new();
         let mut start: Option<usize> = None;
@@ -157,6 +162,7 @@ impl PlainMessage {
         children
     }
 
+    /// Returns the offset after the line end that follows `at`, or `limit` if there is none before.
     fn line_end(&self, at: usize, limit: usize) -> usize {
         memchr::memchr(b'\n', self.bytes(at..limit)).map_or(limit, |end| at + end + 1)
     }
@@ -210,7 +216,7 @@ impl MessageView for PlainMessage {
     }
 }
 
-/// Reads a word and its parameters, without comments and continuations.
+/// Reads a word and its parameters. Comments and continuations (RFC 2231) are not recognised.
 fn parameters(value: &[u8]) -> Option<ParameterisedValue> {
     let text = String::from_utf8_lossy(value);
     let mut items = split_unquoted(&text, ';');
@@ -228,7 +234,7 @@ fn parameters(value: &[u8]) -> Option<ParameterisedValue> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainWorld {
     pub now: Timestamp,
-    /// The full names of the mailboxes besides the Inbox. Each is its own id.
+    /// The full names of the mailboxes besides the Inbox. The name of a mailbox is also its id.
     pub mailboxes: Vec<String>,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! - The host carries out the whole plan in one transaction, or nothing of it.
 //! - Mailboxes are resolved: a target is the Inbox, a mailbox that exists, or one to create.
-//! - No two stores go to one mailbox: of several, the flags and the version of the last one count
-//!   (RFC 5232 §3), also if the message was edited between them (RFC 5293 §7).
-//! - A plan has at most one response or refusal, and a refusal stands beside no store and no
-//!   redirect (RFC 5429 §2.4).
+//! - No two stores go to one mailbox. If a script stores several times into one, the flags and the
+//!   version of the last time count (RFC 5232 §3), also if the message was edited in between (RFC
+//!   5293 §7).
+//! - A plan has at most one of these: a vacation response, a refusal. With a refusal it has no
+//!   store and no redirect (RFC 5429 §2.4).
 //! - The plan of a failed run is [`Plan::keep_only`].
 
 use jiff::Timestamp;
@@ -20,12 +21,14 @@ use crate::vacation::{Period, VacationHandle};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// In the order in which the script took them.
+    /// In the order in which the script took them. A later store into the same mailbox changes the
+    /// earlier one in its place. Every `MarkDuplicate` comes last.
     pub actions: Vec<Action>,
-    /// The implicit keep (RFC 5228 §2.10.2), if nothing cancelled it: the message is stored in the
-    /// Inbox. An explicit keep is an action.
+    /// The implicit keep (RFC 5228 §2.10.2): the message is stored in the Inbox. `None` if an
+    /// action cancelled it, or if an action stores into the Inbox already. An explicit `keep` is an
+    /// action.
     pub implicit_keep: Option<ImplicitKeep>,
-    /// The edited versions of the message that actions name.
+    /// The edited versions of the message that actions and the implicit keep use.
     pub versions: Vec<MessageEdits>,
 }
 
@@ -46,12 +49,14 @@ pub enum Action {
         message: Version,
     },
     Redirect(RedirectIntent),
-    /// Refuses the message (RFC 5429). It answers the message as it was received.
+    /// Refuses the message (RFC 5429). A notification of the refusal is about the message as it was
+    /// received, without edits.
     Reject {
         kind: RejectKind,
         reason: String,
     },
-    /// Discards the message. It has no effect; it says why nothing else happens.
+    /// The script ran `discard`. There is nothing to do: the plan has no implicit keep any more.
+    /// The action shows the owner why the message was not stored.
     Discard,
     Vacation(Box<VacationIntent>),
     Notify(Box<NotifyIntent>),
@@ -74,7 +79,7 @@ pub enum Target {
         name: String,
     },
     /// A mailbox to create (RFC 5490 §3.2), with a special use if the script gave one (RFC 8579
-    /// §5). If it exists by then, it is used.
+    /// §4.1). If it exists when the plan is carried out, it is used.
     Create {
         name: String,
         special_use: Option<String>,
@@ -85,19 +90,22 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Version {
+    /// The message as received.
     #[default]
     Original,
     /// An index into [`Plan::versions`].
     Edited(u16),
 }
 
-/// How a version differs from the message as received. The header and the parts do not depend on
-/// each other; the enclosure contains the message with both.
+/// How a version differs from the message as received. The edits of parts and of the header are
+/// independent of each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageEdits {
     pub parts: Vec<PartReplacement>,
     pub header: HeaderEdits,
+    /// If it is there, the version is a new message, and the message with the edits of `parts` and
+    /// `header` is its attachment.
     pub enclosure: Option<Box<Enclosure>>,
 }
 
@@ -121,8 +129,8 @@ impl HeaderEdits {
     }
 }
 
-/// A new field. The value is one line without controls. The host folds it, and encodes what is not
-/// ASCII (RFC 2047); encoded words that it contains already stay as they are.
+/// A new field. The value is one line without control characters. The host folds it and encodes
+/// what is not ASCII (RFC 2047). Encoded words that the value contains already stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderField {
@@ -130,13 +138,13 @@ pub struct HeaderField {
     pub value: String,
 }
 
-/// A part with new content (RFC 5703 §5). The host writes the MIME fields of the content; those of
-/// the old part are gone. Of the message, the header edits delete them and hold the fields that
-/// `:subject` and `:from` make.
+/// A part with new content (RFC 5703 §5). The host writes the MIME fields of the new content in
+/// place of those of the old part. If the part is the message itself, [`MessageEdits::header`]
+/// deletes its old MIME fields, and adds the fields that `:subject` and `:from` make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartReplacement {
-    /// A [`PartId`](crate::PartId); 0 is the message. Parts inside it are gone.
+    /// A [`PartId`](crate::PartId); 0 is the message. The parts inside it are gone.
     pub part: u32,
     /// `:mime`: the content is a MIME entity with header fields. Otherwise it is plain text.
     pub mime: bool,
@@ -144,14 +152,14 @@ pub struct PartReplacement {
 }
 
 /// A new `multipart/mixed` message with a text and the message as an attachment (RFC 5703 §6). The
-/// host writes its MIME fields, and Date and From if `then` adds none. Its Subject and the fields
-/// that `:headers` names are among those that `then` adds.
+/// host writes its MIME fields, and its Date and From if [`Self::then`] adds none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Enclosure {
     pub text: String,
-    /// The header of the new message, and what was done to it afterwards. `deleted` is empty. Of
-    /// its parts only part 0, the new message, can be replaced.
+    /// The edits of the new message. They add its Subject and the fields that `:headers` names, and
+    /// what the script added after `enclose`. They delete no field, since the new message has none
+    /// before. They replace at most part 0, which is the new message.
     pub then: MessageEdits,
 }
 
@@ -161,11 +169,14 @@ pub struct Enclosure {
 #[serde(rename_all = "camelCase")]
 pub struct RedirectIntent {
     pub to: RedirectTarget,
-    /// `:copy`. For receipts: the plan says already what else happens.
+    /// Whether the script gave `:copy`. It only serves to show what the script did. Whether the
+    /// message is kept too, the other actions and the implicit keep say.
     pub copy: bool,
+    /// `None` if the script says nothing, as for the next two.
     pub notify: Option<DsnNotify>,
     pub ret: Option<DsnReturn>,
     pub deliver_by: Option<DeliverByIntent>,
+    /// Without an enclosure (RFC 5703 §6).
     pub message: Version,
 }
 
@@ -173,7 +184,7 @@ pub struct RedirectIntent {
 #[serde(rename_all = "camelCase")]
 pub enum RedirectTarget {
     Address(AddressSpec),
-    /// The addresses of an external list (RFC 6134 §2.3), which the host looks up.
+    /// The addresses of the external list with this URI, which the host looks up (RFC 6134 §2.3).
     List(String),
 }
 
@@ -183,6 +194,7 @@ pub enum RedirectTarget {
 pub struct DeliverByIntent {
     pub deadline: Timestamp,
     pub mode: DeliverByMode,
+    /// Whether servers on the way shall report the message (`:bytrace`).
     pub trace: bool,
 }
 
@@ -192,15 +204,17 @@ pub struct DeliverByIntent {
 #[serde(rename_all = "camelCase")]
 pub struct VacationIntent {
     pub handle: VacationHandle,
-    /// The text of `:handle` as written.
+    /// The text of `:handle` as written, `None` without `:handle`.
     pub handle_name: Option<String>,
     pub period: Period,
-    /// Without one, the host makes it from the Subject of the message.
+    /// `None` without `:subject`: the host makes one from the Subject of the message.
     pub subject: Option<String>,
-    /// A mailbox as written, which may have a display name and encoded words. The host checks that
-    /// the owner may use it.
+    /// The mailbox of `:from` as written, which may have a display name and encoded words. `None`
+    /// if the script gives none, or a text that is no mailbox. The host checks that the owner may
+    /// use it.
     pub from: Option<String>,
-    /// As `from`. A text that is no address is to be ignored.
+    /// The mailboxes of `:addresses`, in the form of `from`. Texts that are no mailbox are left
+    /// out.
     pub addresses: Vec<String>,
     pub body: VacationBody,
     pub fcc: Option<FccIntent>,
@@ -220,10 +234,13 @@ pub enum VacationBody {
 pub struct NotifyIntent {
     /// The URI of the method.
     pub method: String,
+    /// The mailbox of `:from` as written. `None` if the script gives none, or a text that is no
+    /// mailbox.
     pub from: Option<String>,
     pub importance: Importance,
     /// Names and values.
     pub options: Vec<(String, String)>,
+    /// The text of `:message`. `None` without it: the host writes one.
     pub message: Option<String>,
     pub fcc: Option<FccIntent>,
 }
@@ -237,15 +254,16 @@ pub struct FccIntent {
 }
 
 /// Identifies a message in the records of the `duplicate` test (RFC 7352): a hash over the handle
-/// and the value. Where the value comes from does not count (RFC 7352 §3.2).
+/// and the value. Whether the value comes from a header field or from `:uniqueid` does not count
+/// (RFC 7352 §3.2).
 ///
-/// Serialised as hexadecimal digits.
+/// Serialised as 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DupKey(String);
 
 impl DupKey {
-    /// Returns the key of a value. Both are compared with regard to case. A test without `:handle`
-    /// has none, which is not the empty one.
+    /// Returns the key of a value. The case of letters in handle and value counts. `handle` is
+    /// `None` for a test without `:handle`, which differs from one with an empty handle.
     #[must_use]
     pub fn new(handle: Option<&str>, value: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("restante-sieve 2026-11 duplicate key");
@@ -277,28 +295,29 @@ impl Plan {
         self.implicit_keep.is_some() || self.actions.iter().any(is_store)
     }
 
-    /// Returns the broken laws of a plan, for tests: none for a plan of the engine.
+    /// Returns which laws of the module's documentation the plan breaks, for tests. A plan of the
+    /// engine breaks none.
     #[must_use]
     pub fn violations(&self) -> Vec<&'static str> {
         let mut broken = Vec::new();
         let mut stores: Vec<&Target> = self.implicit_keep.iter().map(|_| &Target::Inbox).collect();
         let mut answers = 0_usize;
         let mut is_refused = false;
-        let mut others = usize::from(self.implicit_keep.is_some());
-        let mut named = Vec::new();
+        let mut deliveries = usize::from(self.implicit_keep.is_some());
+        let mut used_versions = Vec::new();
         for action in &self.actions {
             match action {
                 Action::Store { to, message, .. } => {
-                    others += 1;
-                    named.push(*message);
+                    deliveries += 1;
+                    used_versions.push(*message);
                     if stores.contains(&to) {
                         broken.push("two stores go to one mailbox");
                     }
                     stores.push(to);
                 }
                 Action::Redirect(redirect) => {
-                    others += 1;
-                    named.push(redirect.message);
+                    deliveries += 1;
+                    used_versions.push(redirect.message);
                 }
                 Action::Vacation(_) => answers += 1,
                 Action::Reject { .. } => {
@@ -308,7 +327,7 @@ impl Plan {
                 Action::Notify(_) | Action::Discard | Action::MarkDuplicate { .. } => {}
             }
         }
-        named.extend(self.implicit_keep.iter().map(|keep| keep.message));
+        used_versions.extend(self.implicit_keep.iter().map(|keep| keep.message));
         let exists = |version: &Version| match version {
             Version::Original => true,
             Version::Edited(index) => usize::from(*index) < self.versions.len(),
@@ -316,10 +335,10 @@ impl Plan {
         if answers > 1 {
             broken.push("more than one response or refusal");
         }
-        if is_refused && others > 0 {
+        if is_refused && deliveries > 0 {
             broken.push("a refusal beside a delivery");
         }
-        if !named.iter().all(exists) {
+        if !used_versions.iter().all(exists) {
             broken.push("a version that does not exist");
         }
         broken

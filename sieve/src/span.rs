@@ -2,8 +2,9 @@
 //!
 //! - A [`Span`] counts bytes.
 //! - A [`LineIndex`] turns a byte offset into a line and a column, which count from 1.
-//! - A line ends with LF or CR LF; a column counts characters, and a byte that is not UTF-8 counts
-//!   as one.
+//! - A line ends with LF or CR LF.
+//! - A column counts characters. A byte that is not UTF-8 counts as one, and so do the bytes of a
+//!   character that is cut off.
 
 use std::ops::Range;
 
@@ -101,8 +102,8 @@ impl<'a> LineIndex<'a> {
         }
     }
 
-    /// Returns the span of a line without its end. Lines that do not exist are empty spans at the
-    /// end.
+    /// Returns the span of a line, counted from 1, without its line end. A line after the last one
+    /// is the empty span at the end of the source.
     #[must_use]
     pub fn line(&self, line: u32) -> Span {
         let index = (line as usize).saturating_sub(1);

@@ -4,22 +4,26 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Separates these hashes from all others made with BLAKE3.
+/// The context of the key derivation, which separates these hashes from all others made with
+/// BLAKE3.
 const HASH_CONTEXT: &str = "restante-sieve 2026-11 vacation handle";
 
 /// Identifies a response in the record of who was answered (RFC 5230 §4.2).
 ///
-/// It is the first 16 bytes of a hash over a kind, then the fields, each with its length before it
-/// so that no two lists of fields are joined to the same bytes. It is computed when the script is
-/// checked: the arguments count as written, before variables are expanded (RFC 5230 §4.2).
+/// It is the first 16 bytes of a hash. Hashed are a number for the kind of the handle, one for each
+/// function that makes one, and then the fields. Before each field stand a byte, 1 if the field is
+/// there and 0 if not, and its length, so that no two lists of fields give the same bytes.
+///
+/// The handles of a script are computed when it is checked: its arguments count as written, before
+/// variables are expanded (RFC 5230 §4.2).
 ///
 /// Serialised as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VacationHandle([u8; 16]);
 
 impl VacationHandle {
-    /// Returns the handle of a response that an account has outside its scripts. A generation
-    /// begins when everybody shall be answered anew.
+    /// Returns the handle of the response that an account has outside its scripts. The account
+    /// takes another generation when everybody shall be answered anew.
     #[must_use]
     pub fn of_account(generation: u64) -> Self {
         Self::hash(0, &[Some(&generation.to_be_bytes())])
@@ -31,9 +35,9 @@ impl VacationHandle {
         Self::hash(1, &[Some(handle.as_bytes())])
     }
 
-    /// Returns the handle of an action without `:handle`. The arguments are the strings of the
-    /// script after escapes are processed and before variables are expanded. `:addresses` does not
-    /// count, nor do `:days` and `:fcc`.
+    /// Returns the handle of a `vacation` without `:handle`. The arguments are the strings of the
+    /// script after escapes are processed and before variables are expanded. All other arguments,
+    /// such as `:addresses`, `:days` and `:fcc`, do not count.
     #[must_use]
     pub fn of_arguments(
         subject: Option<&str>,
@@ -118,9 +122,9 @@ pub enum Period {
     /// The script says nothing; 7 days is the default of RFC 5230 §4.1.
     #[default]
     Unset,
-    /// `:days` (RFC 5230 §4.1). 0 counts as 1.
+    /// `:days` as written (RFC 5230 §4.1). The host takes 0 for 1.
     Days(u64),
-    /// `:seconds` (RFC 6131 §2). With 0 every message is answered.
+    /// `:seconds` as written (RFC 6131 §2). 0 asks for an answer to every message.
     Seconds(u64),
 }
 
@@ -165,6 +169,7 @@ mod tests {
     fn a_handle_is_serialised_as_hexadecimal_digits() {
         let handle = VacationHandle::named("x");
         let json = serde_json::to_string(&handle).unwrap();
+        // 32 digits, between two quotation marks.
         assert_eq!(json.len(), 34);
         assert_eq!(serde_json::from_str::<VacationHandle>(&json).unwrap(), handle);
         assert!(serde_json::from_str::<VacationHandle>("\"00\"").is_err());

@@ -1,8 +1,8 @@
-//! Conformance cases, in `cases/`, one file a case.
+//! Runs the conformance cases in `cases/`, one file for each case.
 //!
-//! - `SIEVE_CASES` in the environment names a part of the paths of the cases to run.
-//! - `cases/open.txt` lists the cases that are known to fail. One of them that passes is a failure:
-//!   its line must go.
+//! - With `SIEVE_CASES` in the environment, only cases run whose path contains its value.
+//! - `cases/open.txt` lists the cases that are known to fail. A test fails if one of them passes:
+//!   its line must be removed.
 
 mod runner;
 mod support;
@@ -18,7 +18,7 @@ use runner::run::failures;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
 
-/// Runs the cases of a folder.
+/// Runs the cases of a folder, and panics with a list of those that fail.
 fn run_folder(name: &str) {
     let filter = std::env::var("SIEVE_CASES").unwrap_or_default();
     let open = std::fs::read_to_string(Path::new(FOLDER).join("open.txt")).unwrap_or_default();

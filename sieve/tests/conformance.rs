@@ -15,15 +15,18 @@ const SECTIONS: &str = "Sections with cases: ";
 /// The names of the cases of each folder, without `.txt`.
 type Cases = BTreeMap<String, BTreeSet<String>>;
 
+/// Returns the paths of all files and folders right in a folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
+/// Returns the name of a file without its folder and extension.
 fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
+/// Returns all cases of the package.
 fn cases() -> Cases {
     let folders = entries(&Path::new(ROOT).join("tests/cases"));
     let folders = folders.into_iter().filter(|path| path.is_dir());
@@ -32,7 +35,7 @@ fn cases() -> Cases {
         .collect()
 }
 
-/// Adds the names of the test functions in the Rust files of a folder.
+/// Adds the names of the test functions in the Rust files of a folder and of those in it.
 fn add_tests(folder: &Path, tests: &mut BTreeSet<String>) {
     for path in entries(folder) {
         if path.is_dir() {
@@ -55,6 +58,7 @@ fn add_tests(folder: &Path, tests: &mut BTreeSet<String>) {
     }
 }
 
+/// Returns the names of the test functions in folders, which are given from the package.
 fn tests(folders: &[&str]) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for folder in folders {
@@ -63,27 +67,29 @@ fn tests(folders: &[&str]) -> BTreeSet<String> {
     tests
 }
 
-/// The names in backticks of a text.
+/// Returns what stands between backticks in a text.
 fn references(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The folder that a heading is about: `rfc5228` of `RFC 5228: the base language`.
+/// Returns the folder that a heading is about: `rfc5228` for `RFC 5228: the base language`.
 fn folder(heading: &str) -> String {
     let name = heading.split(':').next().unwrap_or_default();
     name.to_ascii_lowercase().replace(' ', "")
 }
 
-/// The section that a case is about: `2.4.2` of `2.4.2-empty-text`.
+/// Returns the section that a case is about: `2.4.2` for `2.4.2-empty-text`.
 fn section(case: &str) -> &str {
     case.split('-').next().unwrap_or_default()
 }
 
-/// What the names of a table refer to.
+/// The cases and tests to which the names in a table refer.
 struct Known {
     cases: Cases,
+    /// The tests of the package.
     tests: BTreeSet<String>,
-    /// The tests of the program that runs the scripts. The package may stand without it.
+    /// The tests of the program that runs the scripts. `None` if the package stands without it;
+    /// then every name of one counts as known.
     host: Option<BTreeSet<String>>,
 }
 
@@ -94,8 +100,8 @@ impl Known {
         Self { cases: cases(), tests: tests(&["src", "tests"]), host }
     }
 
-    /// Whether a name is a test of the host (`host::name`), a test of the package (`name_of_it`),
-    /// a case of another folder (`folder/case`) or one of `folder`.
+    /// Returns whether a name is a test of the host (`host::name`), a test of the package
+    /// (`name_of_it`), a case of another folder (`folder/case`) or a case of `folder`.
     fn has(&self, folder: &str, name: &str) -> bool {
         if let Some(test) = name.strip_prefix("host::") {
             return self.host.as_ref().is_none_or(|tests| tests.contains(test));
@@ -104,7 +110,7 @@ impl Known {
         self.tests.contains(name) || self.cases.get(folder).is_some_and(|all| all.contains(case))
     }
 
-    /// Returns what is wrong with a row of a table.
+    /// Returns what is wrong with a row of a table, `None` if nothing is.
     fn check_row(&self, folder: &str, row: &str) -> Option<String> {
         let cells: Vec<&str> = row.split(" | ").collect();
         let [_, _, level, shown] = cells[..] else {
@@ -139,6 +145,7 @@ fn every_case_and_test_of_the_tables_exists() {
             wrong.push(format!("line {}: {error}", number + 1));
         }
     }
+    // The number shows that the rows were found.
     assert!(wrong.is_empty() && rows > 200, "{rows} rows\n{}", wrong.join("\n"));
 }
 

@@ -1,5 +1,6 @@
-//! Checks the scripts in `tests/diagnostics` and compares the rendered diagnostics with the file
-//! beside each. `UPDATE_GOLDEN=1` writes the files anew.
+//! Checks the scripts in `tests/diagnostics`, and compares the rendered diagnostics of each with
+//! the `.txt` file beside it. With `UPDATE_GOLDEN=1` in the environment these files are written
+//! anew, and so is `docs/diagnostics.md`.
 //!
 //! A script may begin with comments that set options: `# option: lenient`, `# option: deny NAME`,
 //! `# option: limit NAME NUMBER`, `# option: environment`.
@@ -14,10 +15,12 @@ use restante_sieve::{
     Code, CompileOptions, Diagnostic, Extension, LineIndex, MissingRequire, check,
 };
 
+/// Returns the path of a folder or file, which is given from `tests`.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
+/// Returns the paths of the scripts in a folder, sorted.
 fn scripts(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> =
@@ -26,6 +29,7 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// Returns the options that the first lines of a script set.
 fn options(source: &str) -> CompileOptions {
     let mut options = CompileOptions::default();
     for line in source.lines().map_while(|line| line.strip_prefix("# option: ")) {
@@ -56,12 +60,14 @@ fn options(source: &str) -> CompileOptions {
     options
 }
 
-/// Returns the rendered diagnostics of a script.
+/// Returns the rendered diagnostics of a script, with an empty line between them. `name` is the
+/// name of the script in them.
 fn rendered(source: &[u8], name: &str) -> String {
     let checked = check(source, &options(&String::from_utf8_lossy(source)));
     let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
     assert_eq!(checked.script.is_none(), has_errors, "{name}");
     let spans: Vec<_> = checked.diagnostics.iter().map(|one| one.span).collect();
+    // The last one may say that there are more, at the end of the source.
     let sorted = spans.split_last().is_none_or(|(_, rest)| rest.is_sorted());
     assert!(sorted, "{name}");
     let index = LineIndex::new(source);
@@ -92,13 +98,13 @@ fn every_code_is_recorded() {
         let text = rendered(&fs::read(&path).unwrap(), "");
         seen.extend(Code::ALL.iter().filter(|code| text.contains(&format!("[{code}]"))));
     }
-    // Only a host that has scripts can say that one is missing.
+    // The checker never reports this code. A host, which has other scripts, does.
     seen.insert(&Code::IncludeNotFound);
     let missing: Vec<_> = Code::ALL.iter().filter(|code| !seen.contains(code)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Returns the rendered diagnostics of every script, one a text.
+/// Returns the rendered diagnostics of every script, each as a text of its own.
 fn all_rendered() -> Vec<String> {
     let texts = scripts(&folder("diagnostics")).into_iter().map(|path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -149,6 +155,7 @@ fn scripts_of_clients_and_our_own_have_no_diagnostics() {
             let source = fs::read(&path).unwrap();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let text = rendered(&source, &name);
+            // Those of `proton` may have warnings.
             let is_expected =
                 text.is_empty() || (name.starts_with("proton") && !text.contains("error["));
             assert!(is_expected, "{text}");

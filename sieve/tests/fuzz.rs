@@ -1,8 +1,8 @@
-//! Runs the fuzz bodies on stable Rust, with every seed of `fuzz/corpus` of the repository, with
-//! the scripts and messages of the conformance cases, and with mutations of both.
+//! Runs the fuzz bodies on stable Rust: on every seed of `fuzz/corpus` of the repository, on
+//! scripts and messages of the conformance cases, and on mutations of both.
 //!
-//! - `RESTANTE_FUZZ` is the number of mutations of each seed, `RESTANTE_SEED` the seed of the
-//!   random numbers.
+//! - In the environment, `RESTANTE_FUZZ` is the number of mutations of each seed, and
+//!   `RESTANTE_SEED` the seed of the random numbers, which also chooses among the cases.
 //! - An input that fails is printed, escaped.
 
 #![allow(
@@ -20,17 +20,19 @@ use std::path::{Path, PathBuf};
 
 use restante_sieve::fuzzing::{BODIES, FuzzBody};
 
-/// Seeds from the conformance cases: one of so many.
+/// Every fifth conformance case is a seed, so that a run stays short.
 const CASE_STEP: usize = 5;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Returns a number from the environment, `None` if it is not set.
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
+/// Returns the paths of what is in a folder, sorted. Empty if it is no folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -38,19 +40,21 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files of a corpus. The package may stand without the repository.
+/// Returns the seeds of a corpus. There are none if the package stands without the repository.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder = root().join("../fuzz/corpus").join(name);
     files(&folder).iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Returns the scripts of conformance cases, each with the message of its case.
+/// Returns the scripts of the conformance cases as inputs, each with the message of its case.
 fn cases() -> Vec<Vec<u8>> {
     let paths = files(&root().join("tests/cases")).into_iter().flat_map(|folder| files(&folder));
     let texts = paths.filter_map(|path| fs::read_to_string(path).ok());
     texts.filter_map(|text| seed_of(&text)).collect()
 }
 
+/// Makes an input of a case: its script, or else one with all its tests, and its message after a
+/// line `===`. `None` if it has neither a script nor tests.
 fn seed_of(text: &str) -> Option<Vec<u8>> {
     let section = |name: &str| {
         let (_, rest) = text.split_once(&format!("\n=== {name}\n"))?;
@@ -81,6 +85,7 @@ impl Random {
     }
 }
 
+/// Runs a body on an input. If it panics, prints the input and panics again.
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         eprintln!("{name} fails for {} bytes, b\"{}\"", input.len(), input.escape_ascii());
@@ -88,6 +93,8 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
     }
 }
 
+/// Runs the body of a target on its seeds and on their mutations: `default` for each seed, if the
+/// environment does not say.
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let mut seeds = corpus(name);
@@ -97,8 +104,9 @@ fn replay(name: &str, default: u64) {
     }
     run(name, *body, b"");
     seeds.iter().for_each(|seed| run(name, *body, seed));
+    // The state must not be 0.
     let mut random = Random(setting("RESTANTE_SEED").unwrap_or(0).wrapping_mul(2) | 1);
-    // The first numbers of neighbouring seeds are alike.
+    // The first numbers are passed over: those of neighbouring seeds are alike.
     for _ in 0..20 {
         random.upto(1);
     }
@@ -113,8 +121,9 @@ fn replay(name: &str, default: u64) {
     }
 }
 
+/// Changes an input at one place.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
-    // Every other change leaves the script as it is, if a message follows it.
+    // If a message follows the script, at least half of the changes are in the message.
     let message = input.windows(5).position(|window| window == b"\n===\n");
     let first = message.filter(|_| random.upto(1) == 0).map_or(0, |at| at + 5);
     let at = first + random.upto(input.len() - first);

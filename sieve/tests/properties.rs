@@ -7,7 +7,8 @@ use restante_sieve::{
     CompileLimits, CompileOptions, Diagnostic, Extension, LineIndex, Script, check,
 };
 
-/// Words of which soups are made: some are valid beside each other.
+/// Words of which [`soup`] makes scripts. Some are valid beside each other. Braces and `;` stand
+/// here twice, so that they occur more often.
 const WORDS: &[&str] = &[
     "require",
     "if",
@@ -89,6 +90,7 @@ const WORDS: &[&str] = &[
     "text:\nA: b\n\nc\n.\n",
 ];
 
+/// Words in any order, separated by blanks.
 fn soup() -> impl Strategy<Value = String> {
     proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..60)
         .prop_map(|words| words.join(" "))
@@ -126,6 +128,7 @@ fn command() -> impl Strategy<Value = String> {
     })
 }
 
+/// A script without errors, which requires every extension.
 fn script() -> impl Strategy<Value = String> {
     let names = Extension::ALL.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>();
     let require = format!("require [{}];\n", names.join(", "));
@@ -138,7 +141,8 @@ proptest! {
     fn check_takes_any_bytes(source in proptest::collection::vec(any::<u8>(), 0..200)) {
         let checked = check(&source, &CompileOptions::default());
         let index = LineIndex::new(&source);
-        checked.diagnostics.iter().for_each(|one| assert_line(&one.text(&index, "x")));
+        let texts = checked.diagnostics.iter().map(|one| one.text(&index, "x"));
+        texts.for_each(|text| assert!(text.ends_with('\n')));
     }
 
     #[test]
@@ -149,6 +153,7 @@ proptest! {
         let checked = check(source.as_bytes(), &options);
         let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
         prop_assert_eq!(checked.script.is_none(), has_errors);
+        // Five, and one that says that there are more.
         prop_assert!(checked.diagnostics.len() <= 6);
     }
 
@@ -161,8 +166,4 @@ proptest! {
         let json = serde_json::to_string(&script).unwrap();
         prop_assert_eq!(serde_json::from_str::<Script>(&json).unwrap(), script);
     }
-}
-
-fn assert_line(text: &str) {
-    assert!(text.ends_with('\n'));
 }

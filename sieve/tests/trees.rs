@@ -1,4 +1,5 @@
-//! What the checker makes of scripts: trees, and codes of diagnostics.
+//! Tests what the checker makes of scripts: trees, and the codes of diagnostics, which
+//! `src/diagnostic/code.rs` explains.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -10,6 +11,7 @@ use restante_sieve::{
     CompileOptions, Extension, ExtensionSet, Period, Script, VacationHandle, check,
 };
 
+/// The default options of a site that does not offer `body` and `fcc`.
 fn options() -> CompileOptions {
     let allowed = ExtensionSet::all().without(Extension::Body).without(Extension::Fcc);
     CompileOptions { allowed, ..CompileOptions::default() }
@@ -25,12 +27,13 @@ fn commands(source: &str) -> Vec<Command> {
     script(source).commands().to_vec()
 }
 
-/// Returns the codes of all diagnostics.
+/// Returns the codes of all diagnostics of a script, in their order.
 fn codes(source: &str) -> Vec<&'static str> {
     let checked = check(source.as_bytes(), &options());
     checked.diagnostics.iter().map(|one| one.code.as_str()).collect()
 }
 
+/// Returns the test of the first `if` of a script.
 fn first_test(source: &str) -> TestKind {
     for command in commands(source) {
         if let CommandKind::If(condition) = command.kind {
@@ -40,7 +43,7 @@ fn first_test(source: &str) -> TestKind {
     panic!("no test in {source}");
 }
 
-/// Returns the value of the last `set`.
+/// Returns the value of the last `set` of a script.
 fn last_value(source: &str) -> StringExpr {
     let mut values = commands(source).into_iter().filter_map(|command| match command.kind {
         CommandKind::Set { value, .. } => Some(value),
@@ -49,6 +52,7 @@ fn last_value(source: &str) -> StringExpr {
     values.next_back().unwrap()
 }
 
+/// Returns the last command of a script, which must be `vacation`.
 fn vacation(source: &str) -> Vacation {
     match commands(source).pop().unwrap().kind {
         CommandKind::Vacation(vacation) => *vacation,
@@ -107,8 +111,9 @@ fn the_deepest_nesting_fits_the_stack_of_a_thread() {
     let mut options = options();
     options.limits.nesting = u8::MAX;
     let blocks = format!("{}{}", "if true {".repeat(255), "}".repeat(255));
-    let tests = format!("if {}true {{}}", "anyof (not ".repeat(127));
-    for source in [blocks, tests.replace("true {", &format!("true{} {{", ")".repeat(127)))] {
+    // 127 times two tests, and one in them.
+    let tests = format!("if {}true{} {{}}", "anyof (not ".repeat(127), ")".repeat(127));
+    for source in [blocks, tests] {
         let checked = check(source.as_bytes(), &options);
         assert_eq!(checked.diagnostics, []);
         assert!(checked.script.is_some());
@@ -168,6 +173,7 @@ fn variables_are_resolved() {
     assert_eq!(codes("global \"a\"; set \"a\" \"\"; global \"a\";"), [""; 0]);
 }
 
+/// Returns the key `${x}` of a script that does not require `variables`.
 fn last_value_without_variables() -> StringExpr {
     let TestKind::Header(header) = first_test("if header \"a\" \"${x}\" { keep; }") else {
         panic!()
@@ -289,7 +295,7 @@ fn tags_of_mailboxes_and_of_fcc_need_their_extensions() {
 }
 
 #[test]
-fn duplicate_and_size_have_their_defaults() {
+fn duplicate_and_address_have_their_defaults() {
     let source = "require \"duplicate\"; if duplicate { stop; }";
     let TestKind::Duplicate(test) = first_test(source) else { panic!() };
     assert!(test.handle.is_none() && test.seconds.is_none() && !test.last);
@@ -302,6 +308,7 @@ fn duplicate_and_size_have_their_defaults() {
 
 #[test]
 fn one_missing_require_is_reported_once() {
+    // One for `fileinto` and one for `copy`.
     let source = "fileinto \"a\"; fileinto \"b\"; if true { fileinto :copy \"c\"; }";
     assert_eq!(codes(source), ["S0203", "S0203"]);
 }
@@ -330,6 +337,7 @@ fn a_string_with_an_error_is_not_judged_again() {
 
 #[test]
 fn the_number_of_regular_expressions_is_bounded() {
+    // One more than the checker compiles.
     let keys = vec!["\"a\""; 501].join(",");
     let source = format!("require \"regex\"; if header :regex \"Subject\" [{keys}] {{ keep; }}");
     assert_eq!(codes(&source), ["S0426"]);
@@ -341,6 +349,7 @@ fn the_redirects_of_every_run_are_bounded() {
     let limit = usize::from(restante_sieve::MAX_REDIRECTS);
     assert_eq!(codes(&redirects(limit)), [""; 0]);
     assert_eq!(codes(&redirects(limit + 1)), ["S0508"]);
+    // In every run only one of the branches redirects.
     let either = format!("if true {{ {0} }} else {{ {0} }}", redirects(limit));
     assert_eq!(codes(&either), [""; 0]);
 }

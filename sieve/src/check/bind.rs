@@ -7,18 +7,22 @@ use crate::parser::{Argument, ArgumentKind, Node};
 use crate::span::Span;
 use crate::vocabulary::{Group, Positional, Tag, TagWord, TestCount, ValueType, Word};
 
-/// The arguments of a word. What is missing or of the wrong type is reported and absent.
+/// The arguments of a word. One that is missing or of the wrong type is absent; it was reported, or
+/// an error before it explains it.
 pub(super) struct Bound<'t> {
     pub(super) node: &'t Node,
     tags: Vec<BoundTag<'t>>,
+    /// At the indices of the table. `None` if the argument is absent.
     positionals: Vec<Option<&'t Argument>>,
 }
 
+/// A tag that is given and known, each only once.
 #[derive(Clone, Copy)]
 pub(super) struct BoundTag<'t> {
     pub(super) tag: Tag,
     pub(super) span: Span,
     group: Option<Group>,
+    /// `None` if the tag takes no value, or if its value is absent.
     value: Option<&'t Argument>,
 }
 
@@ -44,7 +48,7 @@ impl<'t> Bound<'t> {
         self.tag(tag)?.value
     }
 
-    /// Returns the number after a tag, with its place.
+    /// Returns the number after a tag, with its span.
     pub(super) fn number(&self, tag: Tag) -> Option<(u64, Span)> {
         let argument = self.value(tag)?;
         match argument.kind {
@@ -64,8 +68,8 @@ impl<'t> Bound<'t> {
 }
 
 impl Checker<'_> {
-    /// Binds the arguments of a node to a word, and reports what does not fit. `is_command` says
-    /// whether a block may follow.
+    /// Binds the arguments of a node to those of a word in the table, and reports what does not
+    /// fit. It reports the extensions that are missing, and a wrong number of tests too.
     pub(super) fn bind<'t, I>(&mut self, node: &'t Node, word: &'static Word<I>) -> Bound<'t> {
         for &extension in word.extensions {
             self.need(extension, node.name, &format!("`{}`", word.name));
@@ -95,6 +99,8 @@ impl Checker<'_> {
         Bound { node, tags, positionals }
     }
 
+    /// Binds the tag at `span`, and takes its value from the `arguments` after it. An unknown tag,
+    /// a second one of its name or its group, and one after other arguments are reported.
     fn bind_tag<'t, I>(
         &mut self,
         node: &'t Node,
@@ -155,7 +161,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Takes the value of a tag from the arguments that follow it.
+    /// Takes the value of a tag from the arguments that follow it. `None` if there is none, or if
+    /// it has the wrong type; both are reported.
     fn tag_value<'t>(
         &mut self,
         node: &'t Node,
@@ -205,7 +212,8 @@ impl Checker<'_> {
         false
     }
 
-    /// Reports tags that miss another tag.
+    /// Reports tags that need another tag, which is not given. `is_forgiving` says that an error
+    /// before may explain this, so that nothing is reported.
     fn check_tags<I>(&mut self, word: &'static Word<I>, tags: &[BoundTag<'_>], is_forgiving: bool) {
         for known in word.all_tags() {
             let Some(bound) = tags.iter().find(|bound| bound.tag == known.tag) else { continue };
@@ -220,6 +228,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Reports that no tag of a group is given, of which one must be.
     fn report_missing_tag<I>(&mut self, node: &Node, word: &'static Word<I>, group: Group) {
         let tags: Vec<_> = word.all_tags().filter(|known| known.group == Some(group)).collect();
         let names: Vec<_> = tags.iter().map(|known| format!("`{}`", known.tag.name())).collect();
@@ -229,6 +238,9 @@ impl Checker<'_> {
         self.complain(Code::MissingTag, node.name, message);
     }
 
+    /// Binds the arguments without tags to those of the table, in their order. If too few are
+    /// given, an optional one is absent. `is_forgiving` is as in [`Self::check_tags`]: the numbers
+    /// are not reported then, but wrong types are.
     fn bind_positionals<'t, I>(
         &mut self,
         node: &Node,
@@ -237,7 +249,6 @@ impl Checker<'_> {
         is_forgiving: bool,
     ) -> Vec<Option<&'t Argument>> {
         let wanted = word.positionals;
-        // After an unknown tag the first arguments may be its value.
         let surplus = given.len().saturating_sub(wanted.len());
         if surplus > 0 && !is_forgiving {
             let at = given.get(wanted.len()).map_or(node.name, |argument| argument.span);
@@ -252,6 +263,7 @@ impl Checker<'_> {
             }
             self.report(diagnostic);
         }
+        // After an unknown tag the first arguments may be its value, so the last ones are bound.
         let skipped = if is_forgiving { surplus } else { 0 };
         let mut given = given.iter().skip(skipped).take(wanted.len());
         let missing = wanted.len().saturating_sub(given.len());
@@ -259,6 +271,7 @@ impl Checker<'_> {
         if given.len() < least && !is_forgiving {
             self.report_missing(node, word.name, wanted, given.len());
         }
+        // As many optional arguments as are missing are absent, the first of them first.
         let mut skips = missing;
         wanted
             .iter()
@@ -273,6 +286,7 @@ impl Checker<'_> {
             .collect()
     }
 
+    /// Reports that only the first `given` of the wanted arguments are there.
     fn report_missing(&mut self, node: &Node, name: &str, wanted: &[Positional], given: usize) {
         let names: Vec<_> =
             wanted.iter().filter(|one| !one.is_optional).skip(given).map(|one| one.name).collect();
@@ -280,6 +294,7 @@ impl Checker<'_> {
         self.complain(Code::MissingArgument, Span::at(node.span.end), message);
     }
 
+    /// Reports a wrong number of tests, unless an error before explains that there are none.
     fn check_test_count(&mut self, node: &Node, name: &str, count: TestCount) {
         let (fits, wanted) = match count {
             TestCount::None => (node.tests.is_empty() && !node.is_test_list, "takes no test"),
@@ -309,8 +324,10 @@ impl Checker<'_> {
     }
 }
 
+/// What was bound so far.
 struct Binder<'t> {
     tags: Vec<BoundTag<'t>>,
+    /// The arguments that are neither tags nor values of tags.
     given: Vec<&'t Argument>,
     has_unknown_tag: bool,
 }

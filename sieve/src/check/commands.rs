@@ -13,7 +13,8 @@ use crate::parser::Node;
 use crate::span::Span;
 use crate::vocabulary::{COMMANDS, CommandId, Tag, Word, lookup};
 
-/// Actions of which some exclude others (RFC 5230 §4.7, RFC 5429 §2).
+/// Classes of actions. An action of one class may exclude one of another, or a second one of its
+/// own (RFC 5230 §4.7, RFC 5429 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionClass {
     /// `reject` or `ereject`.
@@ -25,7 +26,9 @@ pub(super) enum ActionClass {
 }
 
 impl Checker<'_> {
-    /// Checks a command other than `if`, `elsif` and `else`.
+    /// Checks a command other than `if`, `elsif` and `else`. `word` is `None` if no command has its
+    /// name; `is_top` says that no block is around it. `require` and an unknown command give no
+    /// command of the tree.
     pub(super) fn command(
         &mut self,
         node: &Node,
@@ -72,6 +75,7 @@ impl Checker<'_> {
         (Some(Command { span: node.span, kind }), exit)
     }
 
+    /// Reports a name that is that of a test, or of nothing.
     fn unknown_command(&mut self, node: &Node) {
         let name = self.excerpt(node.name);
         if lookup(&name).test.is_some() {
@@ -91,8 +95,10 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
+    /// Checks the arguments of a command, and returns the command of the tree.
     fn kind(&mut self, id: CommandId, bound: &Bound<'_>) -> CommandKind {
         match id {
+            // All but `stop` are checked elsewhere, and do not come here.
             CommandId::Require
             | CommandId::If
             | CommandId::ElsIf
@@ -139,8 +145,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes an action that runs whenever control comes here, and reports it if one that it
-    /// excludes has run for certain.
+    /// Notes an action that runs whenever the run comes to this place. Reports it if an action that
+    /// cannot stand beside it has always run before.
     pub(super) fn note_action(&mut self, class: ActionClass, span: Span) {
         let flow = self.flow;
         let rival = match class {
@@ -165,7 +171,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks `set` (RFC 5229 §4).
+    /// Checks `set` (RFC 5229 §4). A variable that is absent was reported.
     fn set(&mut self, bound: &Bound<'_>) -> CommandKind {
         let value = expr(self.argument(bound.positional(1)));
         let variable = bound.strings(0).first().map(|&token| self.variable_to_set(token));

@@ -9,20 +9,23 @@ use crate::ir::{AddressPart, Comparison, FieldIndex, MatchType, Relation};
 use crate::pattern::{self, PatternError};
 use crate::vocabulary::{Group, Tag};
 
-/// Regular expressions that a check compiles. Each costs far more than its bytes.
+/// The most regular expressions that a check compiles. To compile one takes far more work than to
+/// read it.
 const MAX_REGEXES: usize = 500;
 
-/// Bytes of the programs of all regular expressions of a script. A check is as slow as they are
-/// large.
+/// Once the programs of the regular expressions of a script have more bytes than these, no further
+/// expression is compiled. The work of a check grows with their size.
 const MAX_PROGRAM_BYTES: usize = 16 << 20;
 
 impl Checker<'_> {
-    /// Checks the comparison of a test whose keys are a positional argument.
+    /// Checks the comparison of a test. `keys` is the index of the positional argument with the
+    /// keys.
     pub(super) fn comparison_with(&mut self, bound: &Bound<'_>, keys: usize) -> Comparison {
         let keys = self.texts(bound.strings(keys));
         self.comparison(bound, keys)
     }
 
+    /// Checks the comparison of a test, whose keys were read already.
     pub(super) fn comparison(&mut self, bound: &Bound<'_>, keys: Vec<Text>) -> Comparison {
         let comparator = self.comparator(bound);
         let match_type = match bound.of_group(Group::MatchType).map(|bound| bound.tag) {
@@ -61,6 +64,7 @@ impl Checker<'_> {
         Comparison { comparator, match_type, keys }
     }
 
+    /// Returns the comparator of `:comparator`, or the default without it or after an error.
     fn comparator(&mut self, bound: &Bound<'_>) -> Comparator {
         let value = bound.value(Tag::Comparator);
         let Some((name, span)) = self.constant_argument(value, "the name of a comparator") else {
@@ -84,6 +88,7 @@ impl Checker<'_> {
         comparator
     }
 
+    /// Returns the relation after `:count` or `:value`, `Eq` after an error.
     fn relation(&mut self, bound: &Bound<'_>, tag: Tag) -> Relation {
         let found = self.constant_argument(bound.value(tag), "the relation");
         let Some((name, span)) = found else { return Relation::Eq };
@@ -95,6 +100,8 @@ impl Checker<'_> {
         })
     }
 
+    /// Compiles a constant pattern, and reports its errors. The program is dropped: a run compiles
+    /// the pattern again.
     fn check_regex(&mut self, key: &Text, comparator: Comparator) {
         let Some(pattern) = key.constant().filter(|_| self.muted == 0) else { return };
         self.regexes += 1;
@@ -161,7 +168,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the `:index` of a word (RFC 5260 §6).
+    /// Returns the `:index` of a word (RFC 5260 §6), `None` without it or after an error.
     pub(super) fn field_index(&mut self, bound: &Bound<'_>) -> Option<FieldIndex> {
         let (number, span) = bound.number(Tag::Index)?;
         if number == 0 {

@@ -1,4 +1,4 @@
-//! Tests: which there are, and what their results say about extensions.
+//! Checks tests, and finds out which extensions are in effect after each of their results.
 
 use super::Checker;
 use super::bind::Bound;
@@ -9,11 +9,13 @@ use crate::ir::{SizeLimit, Test, TestKind};
 use crate::parser::Node;
 use crate::vocabulary::{TESTS, Tag, TestId, lookup};
 
-/// A test, and the extensions in effect after either result. `None` says that the test cannot have
-/// the result, which only `ihave` proves.
+/// A checked test, and the extensions in effect after either result.
 pub(super) struct Outcome {
+    /// `None` if there is no such test.
     pub(super) test: Option<Test>,
+    /// `None` if the test cannot be true. Only `ihave` proves that.
     pub(super) if_true: Option<ExtensionSet>,
+    /// `None` if the test cannot be false.
     pub(super) if_false: Option<ExtensionSet>,
 }
 
@@ -60,8 +62,9 @@ impl Checker<'_> {
         Outcome { test: kind.map(|kind| Test { span: node.span, kind }), if_true, if_false }
     }
 
-    /// Checks tests that run until one has another result than `going_on`. Returns the extensions
-    /// after all have it, and after one has the other.
+    /// Checks tests that run one after the other, until one has not the result `going_on`. Returns
+    /// those that may run, the extensions in effect after all had this result, and those after one
+    /// had the other result. `None` stands for extensions if that cannot be.
     fn sequence(
         &mut self,
         node: &Node,
@@ -69,6 +72,7 @@ impl Checker<'_> {
     ) -> (Vec<Test>, Option<ExtensionSet>, Option<ExtensionSet>) {
         let mut tests = Vec::new();
         let mut stopped: Option<ExtensionSet> = None;
+        // Whether a test before cannot have the result `going_on`, so that the next never runs.
         let mut is_dead = false;
         for inner in &node.tests {
             let known = self.mute_if(is_dead);
@@ -94,6 +98,7 @@ impl Checker<'_> {
         (tests, (!is_dead).then_some(self.flow.extensions), stopped)
     }
 
+    /// Reports a name that is that of a command, or of nothing.
     fn unknown_test(&mut self, node: &Node) {
         let name = self.excerpt(node.name);
         if lookup(&name).command.is_some() {
@@ -109,7 +114,8 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    /// Checks `ihave` (RFC 5463 §4), whose result is known.
+    /// Checks `ihave` (RFC 5463 §4), whose result the check knows. Returns as the fields of
+    /// [`Outcome`] the kind of the test and the extensions after either result.
     fn ihave(
         &mut self,
         bound: &Bound<'_>,
@@ -136,9 +142,11 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks a test that contains no other test, and is not `ihave`.
     fn leaf(&mut self, id: TestId, bound: &Bound<'_>) -> TestKind {
         match id {
             TestId::True => TestKind::True,
+            // All but `false` are checked by `test`.
             TestId::False | TestId::Not | TestId::AllOf | TestId::AnyOf | TestId::IHave => {
                 TestKind::False
             }
@@ -210,7 +218,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A bound without its number was reported, and the tree is dropped.
+    /// Returns the bound of `size`. If its number is absent, that was reported, and the tree is
+    /// dropped.
     fn size_test(bound: &Bound<'_>) -> TestKind {
         let limit = |tag| bound.number(tag).map(|(limit, _)| limit);
         TestKind::Size(match (limit(Tag::Over), limit(Tag::Under)) {
@@ -219,6 +228,7 @@ impl Checker<'_> {
         })
     }
 
+    /// Checks `string`, and warns if it has no variables.
     fn string_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let sources = self.texts(bound.strings(0));
         let comparison = self.comparison_with(bound, 1);

@@ -26,6 +26,7 @@ const SIGNED_FIELDS: [&str; 12] = [
 ];
 
 impl Checker<'_> {
+    /// Checks `addheader` (RFC 5293 §4).
     pub(super) fn add_header(&mut self, bound: &Bound<'_>) -> CommandKind {
         let name = self.argument(bound.positional(0));
         let value = self.argument(bound.positional(1));
@@ -38,6 +39,7 @@ impl Checker<'_> {
         CommandKind::AddHeader { last: bound.has(Tag::Last), name: expr(name), value: expr(value) }
     }
 
+    /// Checks `deleteheader` (RFC 5293 §5). It has a comparison only if values are given.
     pub(super) fn delete_header(&mut self, bound: &Bound<'_>) -> CommandKind {
         let name = self.argument(bound.positional(0));
         if let Some(name) = &name {
@@ -75,6 +77,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Notes an edit that breaks a signature. The warning is given at the end of the check, if the
+    /// script redirects.
     fn note_edit(&mut self, text: &Text, message: String) {
         if self.muted == 0 {
             self.edits.push((text.span(), message));
@@ -138,6 +142,7 @@ impl Checker<'_> {
         }))
     }
 
+    /// Checks a name of `:headers`.
     fn check_enclosed_field(&mut self, text: &Text) {
         let Some(value) = text.constant() else { return };
         if let Some((name, _)) = value.split_once(':') {

@@ -13,8 +13,8 @@ const OBSOLETE: [(&str, Extension); 2] =
     [("imapflags", Extension::Imap4Flags), ("notify", Extension::ENotify)];
 
 impl Checker<'_> {
-    /// Notes that a word uses an extension, and reports it if the extension is not in effect.
-    /// `what` is the word, for the message.
+    /// Notes that a word uses an extension. If the extension is not in effect, it is reported once
+    /// in a script, and is in effect from then on. `what` is the word, for the message.
     pub(super) fn need(&mut self, extension: Extension, span: Span, what: &str) {
         self.note_use(extension);
         if self.flow.extensions.contains(extension) || self.muted > 0 {
@@ -39,7 +39,7 @@ impl Checker<'_> {
         self.enable(extension);
     }
 
-    /// Notes that an extension is used, so that its `require` is not idle.
+    /// Notes that an extension is used, so that its `require` gets no warning.
     pub(super) fn note_use(&mut self, extension: Extension) {
         if self.muted == 0 {
             self.used = self.used.with(extension);
@@ -54,14 +54,17 @@ impl Checker<'_> {
         }
     }
 
-    /// The comparators of the base are always there.
+    /// Returns whether the site offers an extension. The comparators of the base language are
+    /// always offered.
     fn is_allowed(&self, extension: Extension) -> bool {
         let is_base =
             matches!(extension, Extension::ComparatorOctet | Extension::ComparatorAsciiCasemap);
         is_base || self.options.allowed.contains(extension)
     }
 
-    /// Checks the names of a `require` (RFC 5228 §3.2).
+    /// Checks the names of a `require` (RFC 5228 §3.2), and brings the extensions into effect.
+    /// Those that are not offered are reported, and are in effect too, so that their uses get no
+    /// reports.
     pub(super) fn require(&mut self, node: &Node, tokens: &[Token]) {
         if self.is_past_require {
             let message = "`require` must stand before all other commands";
@@ -91,6 +94,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Reports a name that is no extension, or an obsolete one. `all` are the names of the same
+    /// `require`.
     fn unknown_extension(&mut self, name: &str, span: Span, all: &[(String, Span)]) {
         let shown = super::excerpt(name);
         if let Some((_, successor)) = OBSOLETE.iter().find(|(obsolete, _)| *obsolete == name) {
@@ -143,8 +148,9 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    /// Returns the extensions that an `ihave` names, or `None` if the site lacks one, or if one
-    /// changes how strings are read and is not required: `ihave` cannot enable it (RFC 5463 §4).
+    /// Returns the extensions that an `ihave` names, with those that they imply. `None` if the site
+    /// does not offer one of them. `None` also if one changes how strings are read and is not in
+    /// effect: `ihave` cannot enable it (RFC 5463 §4).
     pub(super) fn available(&self, names: &[String]) -> Option<ExtensionSet> {
         let mut set = ExtensionSet::EMPTY;
         for name in names {

@@ -1,4 +1,4 @@
-//! Blocks, `if`, and what is certain at a place of the script.
+//! Checks blocks and `if`, and keeps track of what is certain at a place of the script.
 
 use super::Checker;
 use crate::diagnostic::{Code, Diagnostic};
@@ -8,20 +8,24 @@ use crate::parser::Node;
 use crate::span::Span;
 use crate::vocabulary::{COMMANDS, CommandId, lookup};
 
-/// What holds whenever control reaches a place.
+/// What holds whenever a run comes to a place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flow {
     /// The extensions in effect.
     pub(super) extensions: ExtensionSet,
-    /// Actions that have run for certain, the last of each kind.
+    /// The last refusal that has run for certain: `reject` or `ereject`. `None` if it is not
+    /// certain that one has run, as for the next two.
     pub(super) refusal: Option<Span>,
+    /// The last response that has run for certain: `vacation`.
     pub(super) response: Option<Span>,
+    /// The last delivery that has run for certain: `keep`, `fileinto` or `redirect`.
     pub(super) store: Option<Span>,
+    /// At least so many redirects have run.
     pub(super) redirects: u32,
 }
 
 impl Flow {
-    /// Returns what holds if control comes from either place.
+    /// Returns what holds at a place to which a run can come from two others.
     fn join(self, other: Self) -> Self {
         Self {
             extensions: self.extensions.intersection(other.extensions),
@@ -33,18 +37,22 @@ impl Flow {
     }
 }
 
-/// How control leaves a block.
+/// Whether a run comes to the end of a block, or of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
+    /// A run may come to the end.
     Continues,
-    /// It never reaches the end of the block.
+    /// A run never comes to the end.
     Stops,
-    /// The same, which is certain only because of `ihave`.
+    /// A run never does, which is certain only because of the result of an `ihave`. What follows is
+    /// no fault of the script, and is not reported.
     StopsByIHave,
 }
 
 impl Checker<'_> {
-    /// Checks the commands of a block. What follows a command that ends the run is still checked.
+    /// Checks the commands of a block. What follows a command after which nothing runs is still
+    /// checked, with a warning. After `StopsByIHave` it is read without reports, and is not in the
+    /// tree.
     pub(super) fn block(&mut self, nodes: &[Node], is_top: bool) -> (Vec<Command>, Exit) {
         let mut commands: Vec<Command> = Vec::new();
         let mut exit = Exit::Continues;
@@ -86,12 +94,15 @@ impl Checker<'_> {
         (commands, exit)
     }
 
-    /// Stops reports if what follows never runs. Returns what [`Self::unmute`] needs.
+    /// Stops reports if what follows never runs. Returns the number of variables so far, which
+    /// [`Self::unmute`] needs.
     pub(super) fn mute_if(&mut self, is_dead: bool) -> usize {
         self.muted += u32::from(is_dead);
         self.variables.len()
     }
 
+    /// Ends what [`Self::mute_if`] began with the same `is_dead`. If reports are possible again, it
+    /// forgets the variables that were named in between: `known` is their number before.
     pub(super) fn unmute(&mut self, is_dead: bool, known: usize) {
         if is_dead {
             self.muted -= 1;
@@ -101,20 +112,24 @@ impl Checker<'_> {
         }
     }
 
+    /// Returns whether a node is an `elsif` or `else`.
     fn is_continuation(&self, node: &Node) -> bool {
         let word = lookup(&self.excerpt(node.name)).command;
         word.is_some_and(|word| matches!(word.id, CommandId::ElsIf | CommandId::Else))
     }
 
-    /// Checks `if` with the `elsif` and `else` that follow it.
+    /// Checks `if` with the `elsif` and `else` that follow it. The command is `None` if no test is
+    /// known.
     fn conditional(&mut self, chain: &[&Node]) -> (Option<Command>, Exit) {
         self.is_past_require = true;
         let mut branches = Vec::new();
         let mut otherwise = None;
-        // What holds where no test was true so far, if that is possible.
+        // What holds where no test was true so far. `None` if that is not possible.
         let mut pending = Some(self.flow);
+        // What holds at the end of each block so far, joined. `None` if no end can be reached.
         let mut ends: Option<Flow> = None;
         let mut has_else = false;
+        // Whether the result of an `ihave` decides which block runs, or ends one.
         let mut is_by_ihave = false;
         let mut span: Option<Span> = None;
         for node in chain {
@@ -148,6 +163,7 @@ impl Checker<'_> {
                 pending = None;
             } else if let Some(test) = node.tests.first() {
                 let outcome = self.test(test);
+                // More than one test was reported; the others are only checked.
                 for extra in node.tests.iter().skip(1) {
                     self.test(extra);
                 }
@@ -171,6 +187,7 @@ impl Checker<'_> {
                     _ => None,
                 };
             } else {
+                // The test is missing, which was reported.
                 let (_, exit) = self.block(block.unwrap_or_default(), false);
                 self.merge_end(&mut ends, exit, is_dead);
             }
@@ -194,6 +211,7 @@ impl Checker<'_> {
         (command, exit)
     }
 
+    /// Joins what holds at the end of a block to the other ends, if the end can be reached.
     fn merge_end(&self, ends: &mut Option<Flow>, exit: Exit, is_dead: bool) {
         if exit == Exit::Continues && !is_dead {
             *ends = Some(ends.map_or(self.flow, |ends| ends.join(self.flow)));

@@ -9,6 +9,7 @@ use crate::ir::{Command, CommandKind, ExtractText, VariableId};
 use crate::vocabulary::Tag;
 
 impl Checker<'_> {
+    /// Checks `foreverypart` with its block.
     pub(super) fn for_every_part(&mut self, bound: &Bound<'_>) -> (Option<Command>, Exit) {
         let node = bound.node;
         let name = self.constant_argument(bound.value(Tag::Name), "the name of a loop");
@@ -22,13 +23,14 @@ impl Checker<'_> {
         let nodes = node.block.as_ref().map_or(&[][..], |block| block.commands.as_slice());
         let (block, _) = self.block(nodes, false);
         self.loops.pop();
-        // The block runs any number of times, also never.
+        // It is not certain that the block runs at all, so its actions do not count.
         let extensions = self.flow.extensions.intersection(before.extensions);
         self.flow = Flow { extensions, ..before };
         let span = node.span;
         (Some(Command { span, kind: CommandKind::ForEveryPart { block } }), Exit::Continues)
     }
 
+    /// Checks `break`, and counts the loops that it leaves.
     pub(super) fn break_loop(&mut self, bound: &Bound<'_>) -> CommandKind {
         let name = self.constant_argument(bound.value(Tag::Name), "the name of a loop");
         if self.loops.is_empty() {
@@ -53,6 +55,7 @@ impl Checker<'_> {
         CommandKind::Break { loops: u8::try_from(found + 1).unwrap_or(u8::MAX) }
     }
 
+    /// Checks `extracttext`, which must stand in a loop. A variable that is absent was reported.
     pub(super) fn extract_text(&mut self, bound: &Bound<'_>) -> CommandKind {
         if self.loops.is_empty() {
             let message = "`extracttext` must stand in `foreverypart`";

@@ -15,6 +15,7 @@ use crate::vacation::{Period, VacationHandle};
 use crate::vocabulary::Tag;
 
 impl Checker<'_> {
+    /// Checks `redirect` and its parameters.
     pub(super) fn redirect(&mut self, bound: &Bound<'_>) -> CommandKind {
         self.note_action(ActionClass::Store, bound.node.name);
         self.has_redirect |= self.muted == 0;
@@ -48,7 +49,8 @@ impl Checker<'_> {
         }))
     }
 
-    /// Reports a redirect that exceeds the limit on every way to it.
+    /// Reports a redirect before which the greatest number that is allowed has always run. Those
+    /// after it are not reported again.
     fn count_redirect(&mut self, bound: &Bound<'_>) {
         self.flow.redirects = self.flow.redirects.saturating_add(1);
         let limit = u32::from(self.options.limits.redirects);
@@ -58,7 +60,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the parameters of Deliver By (RFC 6009 §7).
+    /// Checks the parameters of Deliver By (RFC 6009 §7). `None` without a deadline.
     fn deliver_by(&mut self, bound: &Bound<'_>) -> Option<DeliverBy> {
         let absolute = self.argument(bound.value(Tag::ByTimeAbsolute));
         if let Some(text) = &absolute {
@@ -136,7 +138,8 @@ impl Checker<'_> {
         }))
     }
 
-    /// Returns the handle, which is made of the strings as written (RFC 5230 §4.2).
+    /// Returns the handle, which is made of the strings as written (RFC 5230 §4.2), and the text of
+    /// `:handle` if it is given.
     fn handle(&mut self, bound: &Bound<'_>, mime: bool) -> (VacationHandle, Option<String>) {
         let raw = |checker: &Self, tag| {
             let token = bound.value(tag)?.strings().first()?;
@@ -193,9 +196,9 @@ impl Checker<'_> {
         }))
     }
 
-    /// Checks the URI of a method. Returns whether it is that of an email. A method that the site
-    /// lacks is an error only of a run that comes to it, since the script may ask for it first
-    /// (RFC 5435 §3.2).
+    /// Checks the URI of a method. Returns whether it is a constant with the scheme `mailto`, which
+    /// the site has. A method that the site does not have gets only a warning, since the script may
+    /// test for it before; a run that comes to it fails (RFC 5435 §3.2).
     fn check_notify_method(&mut self, method: &Text) -> bool {
         let Some(uri) = method.constant() else { return false };
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -221,8 +224,8 @@ impl Checker<'_> {
     }
 }
 
-/// Returns whether a `mailto` URI has addresses, in its path or in its fields `to` and `cc`
-/// (RFC 6068 §2).
+/// Returns whether a `mailto` URI has addresses, in its path or in its fields `to`, `cc` and `bcc`,
+/// and all of them are valid (RFC 6068 §2).
 fn is_mailto(uri: &str) -> bool {
     let rest = uri.split_once(':').map_or("", |(_, rest)| rest);
     if rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -243,6 +246,8 @@ fn is_mailto(uri: &str) -> bool {
         })
 }
 
+/// Decodes percent-encoding. `None` if a `%` is not followed by two hexadecimal digits, or if the
+/// result is not UTF-8.
 fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut bytes = text.bytes();

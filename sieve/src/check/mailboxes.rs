@@ -12,7 +12,7 @@ use crate::parser::Node;
 use crate::vocabulary::Tag;
 
 impl Checker<'_> {
-    /// Returns the mailbox of `fileinto` or `:fcc`, with the tags that belong to it.
+    /// Checks the mailbox of `fileinto` or `:fcc`: its name, and the tags that belong to it.
     pub(super) fn mailbox(&mut self, bound: &Bound<'_>, name: Option<Text>) -> MailboxArgument {
         if let Some(name) = &name {
             self.check_mailbox_name(name);
@@ -29,7 +29,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the `:fcc` of a command (RFC 8580 §3).
+    /// Checks the `:fcc` of a command (RFC 8580 §3). `None` without it.
     pub(super) fn fcc(&mut self, bound: &Bound<'_>) -> Option<Fcc> {
         let name = self.argument(bound.value(Tag::Fcc));
         let to = self.mailbox(bound, name);
@@ -37,17 +37,20 @@ impl Checker<'_> {
         bound.has(Tag::Fcc).then_some(Fcc { to, flags })
     }
 
+    /// Returns names of mailboxes, and reports those that cannot be names.
     pub(super) fn mailbox_names(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         names.iter().for_each(|name| self.check_mailbox_name(name));
         exprs(names)
     }
 
+    /// Checks the name of a mailbox. Its length is checked only when the script runs.
     fn check_mailbox_name(&mut self, name: &Text) {
         let is_name = |value: &str| !value.is_empty() && !value.chars().any(char::is_control);
         self.check_text(name, Code::BadMailboxName, "name of a mailbox", is_name);
     }
 
+    /// Returns special uses, and reports texts that are none.
     pub(super) fn special_uses(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         names.iter().for_each(|name| self.check_special_use(name));
@@ -68,8 +71,9 @@ impl Checker<'_> {
         });
     }
 
-    /// Returns lists of flags. Words that are no flags are ignored at run time (RFC 5232 §2).
-    /// Keys of a test may be parts of flags; `is_set` says that the flags are set.
+    /// Returns the strings of a list of flags. With `is_set`, the command sets the flags: then
+    /// words that are no flags get a warning, because the run ignores them (RFC 5232 §2). Flags to
+    /// remove, and keys of a test, which may be parts of flags, are not checked.
     pub(super) fn flags(&mut self, tokens: &[Token], is_set: bool) -> Vec<Text> {
         let texts = self.texts(tokens);
         for text in texts.iter().filter(|_| is_set) {
@@ -90,7 +94,7 @@ impl Checker<'_> {
         texts
     }
 
-    /// Returns the flags of `:flags`.
+    /// Returns the flags of `:flags`, `None` without it.
     pub(super) fn flags_of_tag(&mut self, bound: &Bound<'_>) -> Option<Vec<StringExpr>> {
         let tokens = bound.value(Tag::Flags)?.strings();
         Some(exprs(self.flags(tokens, true)))
@@ -104,7 +108,8 @@ impl Checker<'_> {
         self.variables_to_read(tokens)
     }
 
-    /// Returns names of metadata entries (RFC 5464 §3.2).
+    /// Returns names of metadata entries, and warns of those that no entry can have (RFC 5464
+    /// §3.2).
     pub(super) fn entries(&mut self, tokens: &[Token]) -> Vec<StringExpr> {
         let names = self.texts(tokens);
         for name in &names {

@@ -123,7 +123,7 @@ impl Checker<'_> {
         TestKind::Body { transform, comparison: self.comparison_with(bound, 0) }
     }
 
-    /// A type that is not well-formed matches nothing (RFC 5173 §5.2), which is no error.
+    /// Warns of a type of `:content` that is not well-formed: it matches nothing (RFC 5173 §5.2).
     fn check_content_type(&mut self, text: &Text) {
         let Some(value) = text.constant() else { return };
         let is_token = |word: &str| {
@@ -167,7 +167,9 @@ impl Checker<'_> {
         TestKind::CurrentDate { zone, part, comparison }
     }
 
-    /// Checks the comparison of a date, and warns of keys that no part of a date has the form of.
+    /// Checks the comparison of a date. Warns of constant keys that cannot equal a value, because
+    /// they have not the form of this part of a date. For `:value` a key may be the beginning of
+    /// the form. `keys` is the index of the positional argument with the keys.
     fn date_comparison(
         &mut self,
         bound: &Bound<'_>,
@@ -233,7 +235,8 @@ impl Checker<'_> {
     }
 }
 
-/// Returns how a part of a date is written (RFC 5260 §4.2), if all its values have one form.
+/// Returns how a part of a date is written, with a letter for each digit (RFC 5260 §4.2). `None` if
+/// its values do not all have one form.
 const fn date_form(part: DatePart) -> Option<&'static str> {
     Some(match part {
         DatePart::Year => "yyyy",
@@ -248,7 +251,8 @@ const fn date_form(part: DatePart) -> Option<&'static str> {
     })
 }
 
-/// Returns whether a text has a digit for each letter of a form, or for those of its beginning.
+/// Returns whether a text has the form of a part of a date: a digit for each letter, and the other
+/// characters as they are. With `is_prefix_enough` it may end earlier, but not be empty.
 fn has_form(text: &str, form: &str, is_prefix_enough: bool) -> bool {
     let is_complete = text.len() == form.len() || (is_prefix_enough && text.len() < form.len());
     is_complete
@@ -259,7 +263,7 @@ fn has_form(text: &str, form: &str, is_prefix_enough: bool) -> bool {
         })
 }
 
-/// Returns the MIME headers that a test compares (RFC 5703 §4).
+/// Returns which MIME headers a test compares (RFC 5703 §4), `None` without `:mime`.
 fn mime_scope(bound: &Bound<'_>) -> Option<MimeScope> {
     bound.has(Tag::Mime).then(|| match bound.has(Tag::AnyChild) {
         true => MimeScope::AnyChild,

@@ -2,11 +2,11 @@
 //!
 //! - It is driven by the table of commands, tests and tags (`vocabulary`): `bind` gives each
 //!   argument of the source its place in the table, the other modules say what arguments mean.
-//! - A word whose arguments are wrong still gives a piece of the tree, so that the rest is checked;
-//!   the tree is dropped if there is an error.
-//! - The extensions in effect follow the flow of control, since `ihave` brings some into effect
-//!   (RFC 5463 §4). What an `ihave` proves never to run is read without reports, and left out of
-//!   the tree.
+//! - A word with wrong arguments still gives a piece of the tree, with placeholders, so that the
+//!   rest is checked. The tree is dropped if there is an error.
+//! - Which extensions are in effect depends on the place in the script, since `ihave` brings some
+//!   into effect (RFC 5463 §4). Commands that cannot run because of the result of an `ihave` are
+//!   read without reports, and left out of the tree.
 //! - The work is linear in the source, but for regular expressions, whose number and size are
 //!   bounded.
 
@@ -39,10 +39,10 @@ use variables::Variables;
 /// Checks the source of a script.
 ///
 /// - It never fails: every defect of the source is a [`Diagnostic`].
-/// - The script is there exactly if no diagnostic is an error.
+/// - There is a script exactly if no diagnostic is an error.
 /// - Diagnostics are in the order of their spans. If there are more than
 ///   [`CompileLimits::diagnostics`](crate::CompileLimits), warnings are left out before errors, and
-///   a last one says that there are more.
+///   one more at the end says so.
 ///
 /// ```
 /// use restante_sieve::{CompileOptions, LineIndex, check};
@@ -73,7 +73,8 @@ pub fn check(source: &[u8], options: &CompileOptions) -> Checked {
     Checked { script, diagnostics: diagnostics.into_sorted(end) }
 }
 
-/// Reports bytes that no script may have, or that they are too many.
+/// Reports bytes that no script may have: those that are not UTF-8, and NUL. If the source has too
+/// many bytes, only that is reported.
 pub(crate) fn check_bytes(source: &[u8], limits: &CompileLimits, diagnostics: &mut Diagnostics) {
     if source.len() > limits.script as usize {
         let message =
@@ -101,29 +102,33 @@ struct Checker<'a> {
     source: &'a [u8],
     options: &'a CompileOptions,
     diagnostics: Diagnostics,
-    /// While it is not 0, nothing is reported: what is read never runs.
+    /// While it is not 0, nothing is reported, because what is read never runs. It counts the
+    /// reasons for that which contain one another.
     muted: u32,
+    /// What holds at the place that is checked.
     flow: Flow,
     /// The extensions that `require` names, and where.
     required: Vec<(Extension, Span)>,
+    /// The extensions that the script uses.
     used: ExtensionSet,
-    /// Those in effect anywhere in the script.
+    /// The extensions in effect anywhere in the script.
     enabled: ExtensionSet,
-    /// Those whose missing `require` is reported.
+    /// The extensions whose lack was reported: no second report is needed.
     missing: ExtensionSet,
     variables: Variables,
-    /// The names of the loops around the current command, the innermost last.
+    /// The loops around the current command, the innermost last: the name of each, if it has one.
     loops: Vec<Option<String>>,
-    /// Regular expressions compiled so far.
+    /// How many constant regular expressions were found so far.
     regexes: usize,
-    /// Bytes of their programs.
+    /// The bytes of the programs of those that were compiled.
     program_bytes: usize,
-    /// Words for which a suggestion was sought so far.
+    /// For how many words a suggestion was sought so far.
     suggestions: u32,
-    /// Edits that break a signature if the message is redirected.
+    /// Edits that break a signature, with the message of the warning. They are reported at the end
+    /// if the script redirects.
     edits: Vec<(Span, String)>,
     has_redirect: bool,
-    /// Something other than `require` was read.
+    /// Whether something other than `require` was read.
     is_past_require: bool,
 }
 
@@ -150,18 +155,20 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Adds a diagnostic, unless what is read never runs.
     fn report(&mut self, diagnostic: Diagnostic) {
         if self.muted == 0 {
             self.diagnostics.push(diagnostic);
         }
     }
 
-    /// Reports a diagnostic with the severity of its code.
+    /// Reports a diagnostic that has only a code, a span and a message.
     fn complain(&mut self, code: Code, span: Span, message: impl Into<String>) {
         self.report(Diagnostic::new(code, span, message));
     }
 
-    /// Reports what only the end of the script shows. Errors may hide that something is used.
+    /// Warns of what only the end of the script shows. It does nothing if the script has errors:
+    /// they may hide that something is used.
     fn finish(&mut self) {
         if self.diagnostics.has_errors() {
             return;
@@ -186,13 +193,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the text of a span, cut if it is long, for messages.
+    /// Returns the text of a span for a message, cut as [`excerpt`] cuts it.
     fn excerpt(&self, span: Span) -> String {
         excerpt(&String::from_utf8_lossy(span.of(self.source)))
     }
 }
 
-/// Returns a text for a message: cut if it is long.
+/// Returns a text for a message, cut after 48 characters.
 fn excerpt(text: &str) -> String {
     match text.char_indices().nth(48) {
         Some((end, _)) => format!("{}\u{2026}", text.get(..end).unwrap_or_default()),

@@ -9,17 +9,19 @@ use crate::lexer::{StringMap, Token, TokenKind, string_value};
 use crate::parser::Argument;
 use crate::span::Span;
 
-/// A string with its place in the source.
+/// A string of the tree with its token.
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) expr: StringExpr,
     pub(super) token: Token,
 }
 
-/// A string that has an error: it is no constant, and the tree is dropped.
+/// Stands for a string with an error, which was reported. It is no constant, so that it is not
+/// checked further; the tree is dropped.
 const UNKNOWN: StringExpr = StringExpr::Template(Vec::new());
 
 impl Text {
+    /// Returns the string if it has neither variables nor an error.
     pub(super) fn constant(&self) -> Option<&str> {
         self.expr.as_constant()
     }
@@ -34,7 +36,7 @@ pub(super) fn exprs(texts: Vec<Text>) -> Vec<StringExpr> {
     texts.into_iter().map(|text| text.expr).collect()
 }
 
-/// Returns the string of the tree. One that is missing was reported, and the tree is dropped.
+/// Returns the string of the tree. If it is absent, that was reported, and the tree is dropped.
 pub(super) fn expr(text: Option<Text>) -> StringExpr {
     text.map_or_else(|| "".into(), |text| text.expr)
 }
@@ -54,11 +56,13 @@ impl Checker<'_> {
             || str::from_utf8(bytes).is_err()
     }
 
+    /// Reads a string, within the limit of strings.
     pub(super) fn text(&mut self, token: Token) -> Text {
         self.text_within(token, self.options.limits.string)
     }
 
-    /// Returns a string that may have so many bytes.
+    /// Reads a string that may have at most `limit` bytes: escapes and encoded characters are
+    /// processed, and variables are resolved, if the extensions for these are in effect.
     pub(super) fn text_within(&mut self, token: Token, limit: u32) -> Text {
         if self.is_broken(token) {
             return Text { expr: UNKNOWN, token };
@@ -89,16 +93,18 @@ impl Checker<'_> {
         tokens.iter().map(|&token| self.text(token)).collect()
     }
 
-    /// Returns the string of an argument that is one string.
+    /// Reads the string of an argument that is one string. `None` if the argument is absent.
     pub(super) fn argument(&mut self, argument: Option<&Argument>) -> Option<Text> {
         let &token = argument?.strings().first()?;
         Some(self.text(token))
     }
 
-    /// Returns a string without variables, or reports that it has some. `what` is its role.
+    /// Reads a string that must not have variables. `None` if it has some, which is reported, or
+    /// another error. `what` is what the string is, for the message.
     pub(super) fn constant_string(&mut self, token: Token, what: &str) -> Option<String> {
         match self.text(token).expr {
             StringExpr::Constant(text) => Some(text),
+            // It is `UNKNOWN`.
             StringExpr::Template(segments) if segments.is_empty() => None,
             StringExpr::Template(_) => {
                 let message = format!("{what} must not contain variables");
@@ -108,6 +114,8 @@ impl Checker<'_> {
         }
     }
 
+    /// Does what [`Self::constant_string`] does for an argument that is one string, and returns its
+    /// span too.
     pub(super) fn constant_argument(
         &mut self,
         argument: Option<&Argument>,
@@ -117,7 +125,8 @@ impl Checker<'_> {
         Some((self.constant_string(token, what)?, token.span))
     }
 
-    /// Warns of the first backslash that has no effect.
+    /// Warns of the first backslash in a quoted string that stands neither before a quotation mark
+    /// nor before another backslash: it has no effect.
     fn check_backslashes(&mut self, token: Token) {
         if token.kind != TokenKind::Quoted {
             return;
@@ -136,6 +145,7 @@ impl Checker<'_> {
         else {
             return;
         };
+        // A character has at most four bytes.
         let text = String::from_utf8_lossy(rest.get(..rest.len().min(4)).unwrap_or_default());
         let Some(next) = text.chars().next().filter(|c| !c.is_control()) else { return };
         let start = token.span.start as usize + position;
@@ -152,6 +162,7 @@ impl Checker<'_> {
     /// and `None` after an error.
     fn decode_characters(&mut self, value: &str, token: Token) -> Option<Option<String>> {
         let mut out: Vec<u8> = Vec::new();
+        // The offset in the value up to which `out` has it.
         let mut taken = 0;
         let mut map = None;
         let mut is_valid = true;
@@ -167,6 +178,7 @@ impl Checker<'_> {
                 .position(|byte| !byte.is_ascii_hexdigit() && !is_blank(byte))
                 .unwrap_or(digits.len());
             let words = digits.get(..length).unwrap_or_default();
+            // After the brace, or after the character that stands in its place.
             let end = value.len() - digits.len() + length + 1;
             let map = map.get_or_insert_with(|| StringMap::new(self.source, token));
             let span = map.span(start..end);
@@ -201,8 +213,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Decodes words of hexadecimal digits. Returns `None` if they have not the right form. A
-    /// number that is of no character is reported, and makes `is_valid` false.
+    /// Decodes words of hexadecimal digits: with `is_hex` bytes, or else numbers of characters.
+    /// Returns `None` if they have not the right form, which is no error. A number that is of no
+    /// character is reported at `span`, and makes `is_valid` false.
     fn decode_words(
         &mut self,
         words: &str,
@@ -231,10 +244,12 @@ impl Checker<'_> {
         (!is_empty).then_some(out)
     }
 
-    /// Resolves references to variables. `is_moved` says that the text is not that of the source.
+    /// Resolves references to variables. `is_moved` says that encoded characters were decoded. Then
+    /// offsets in the value cannot be found in the source, and reports are about the whole token.
     fn expand(&mut self, value: String, token: Token, is_moved: bool) -> StringExpr {
         let mut segments = Vec::new();
         let mut literal = String::new();
+        // The offset in the value up to which `segments` and `literal` have it.
         let mut taken = 0;
         let mut map = None;
         for start in memchr::memmem::find_iter(value.as_bytes(), "${") {
@@ -272,6 +287,7 @@ impl Checker<'_> {
         StringExpr::Template(segments)
     }
 
+    /// Resolves one reference at `span`. `None` after an error.
     fn reference(&mut self, name: &Name<'_>, span: Span) -> Option<Segment> {
         let id = match name {
             Name::Capture(digits) => {
@@ -294,7 +310,8 @@ impl Checker<'_> {
     }
 }
 
-/// Returns whether a reference is `hex:` (or else `unicode:`), and what follows.
+/// Returns whether the text after `${` begins with `hex:`, or else with `unicode:`, and what
+/// follows. `None` if it begins with neither.
 fn encoded_kind(body: &str) -> Option<(bool, &str)> {
     let after = |name: &str| {
         let head = body.get(..name.len())?;

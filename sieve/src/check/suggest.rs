@@ -2,13 +2,15 @@
 
 use super::Checker;
 
-/// Suggestions that a check looks for. More are never shown, and each costs far more than its word.
+/// The most suggestions that a check looks for: to find one takes far more work than to read the
+/// word. It is more than the default limit of diagnostics.
 const MAX_SUGGESTIONS: u32 = 500;
 /// Names longer than this get no suggestion.
 const MAX_NAME_BYTES: usize = 40;
 
 impl Checker<'_> {
-    /// Returns the candidate that the author probably meant.
+    /// Returns the candidate that the author probably meant by a name. `None` if all are too
+    /// different, if nothing is reported now, or if suggestions were sought too often.
     pub(super) fn closest<'c>(
         &mut self,
         name: &str,
@@ -22,8 +24,8 @@ impl Checker<'_> {
     }
 }
 
-/// Returns the candidate with the fewest edits from a name, if they are few for its length. Case
-/// does not count.
+/// Returns the candidate that differs from a name by the fewest edits, if these are few for the
+/// length of the name. The case of letters does not count.
 fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME_BYTES {
         return None;
@@ -43,7 +45,9 @@ fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Opt
     distances.filter(|(edits, _)| *edits <= limit).min_by_key(|(edits, _)| *edits).map(|it| it.1)
 }
 
-/// Returns the number of letters to insert, delete, replace, or swap with the next.
+/// Returns the least number of edits that turn `a` into `b`. An edit inserts, deletes or replaces a
+/// letter, or swaps two neighbours. It fills the table of distances between the beginnings of `a`
+/// and `b` row by row, and keeps the last two rows.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

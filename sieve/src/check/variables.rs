@@ -9,16 +9,17 @@ use crate::ir::{Scope, Variable, VariableId};
 use crate::lexer::Token;
 use crate::span::Span;
 
-/// The variables that were named so far. Names are in lower case.
+/// The variables that the script has named so far. Names are in lower case.
 #[derive(Default)]
 pub(super) struct Variables {
+    /// In the order in which they were first named. The indices are the ids.
     list: Vec<Variable>,
     ids: HashMap<(Scope, String), VariableId>,
     /// Names declared by `global`.
     globals: HashSet<String>,
-    /// The first place where a local variable is set.
+    /// For each name without a namespace that is set, the first place of that.
     set: HashMap<String, Span>,
-    /// The first place where each variable is read.
+    /// For each variable that is read, the first place of that.
     read: HashMap<VariableId, Span>,
 }
 
@@ -47,7 +48,7 @@ impl Variables {
         self.list.len()
     }
 
-    /// Forgets the variables after the first `length`.
+    /// Forgets all variables but the first `length`.
     pub(super) fn truncate(&mut self, length: usize) {
         self.list.truncate(length);
         self.ids.retain(|_, id| usize::from(id.0) < length);
@@ -57,13 +58,16 @@ impl Variables {
 
 /// What a reference such as `${a.b}` names.
 pub(super) enum Name<'t> {
+    /// The digits of a match variable.
     Capture(&'t str),
+    /// A name without a namespace.
     Plain(&'t str),
     /// The namespace, and the rest after its dot.
     InNamespace(&'t str, &'t str),
 }
 
-/// Splits the text of a reference (RFC 5229 §3). Returns `None` if it has not the form of one.
+/// Splits the text between `${` and `}` (RFC 5229 §3). Returns `None` if it has not the form of a
+/// reference.
 pub(super) fn split_name(text: &str) -> Option<Name<'_>> {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     match text.split_once('.') {
@@ -83,7 +87,8 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 impl Checker<'_> {
-    /// Returns the variable of a plain name: global if it was declared so.
+    /// Returns the variable of a name without a namespace: a global one if `global` has declared
+    /// the name before. `None` if there are too many variables, which is reported.
     pub(super) fn plain_variable(&mut self, name: &str, span: Span) -> Option<VariableId> {
         let name = name.to_ascii_lowercase();
         let scope = match self.variables.globals.contains(&name) {
@@ -93,7 +98,7 @@ impl Checker<'_> {
         self.variable(scope, name, span)
     }
 
-    /// Returns the variable of a name in a namespace.
+    /// Returns the variable of a name in a namespace. `None` after an error, which is reported.
     pub(super) fn namespace_variable(
         &mut self,
         namespace: &str,
@@ -120,6 +125,8 @@ impl Checker<'_> {
         None
     }
 
+    /// Returns the id of a variable, and adds the variable if it is new. `None` if there are too
+    /// many variables, which is reported.
     fn variable(&mut self, scope: Scope, name: String, span: Span) -> Option<VariableId> {
         let key = (scope, name);
         if let Some(&id) = self.variables.ids.get(&key) {
@@ -145,7 +152,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the variable that a command sets, from the string with its name.
+    /// Returns the variable that a command sets, from the string with its name. After an error it
+    /// returns any variable; the tree is dropped.
     pub(super) fn variable_to_set(&mut self, token: Token) -> VariableId {
         let placeholder = VariableId(0);
         let Some(name) = self.constant_string(token, "the name of a variable") else {
@@ -185,7 +193,8 @@ impl Checker<'_> {
         found.unwrap_or(placeholder)
     }
 
-    /// Returns the variables that a test reads, from a list of names.
+    /// Returns the variables that a test reads, from a list of names. Names with errors are left
+    /// out.
     pub(super) fn variables_to_read(&mut self, tokens: &[Token]) -> Vec<VariableId> {
         let mut ids = Vec::new();
         for &token in tokens {
@@ -210,7 +219,8 @@ impl Checker<'_> {
         ids
     }
 
-    /// Declares the variables of `global` (RFC 6609 §3.4.1).
+    /// Declares the variables of `global` (RFC 6609 §3.4.1). Reports a name that was set before as
+    /// that of a local variable.
     pub(super) fn declare_globals(&mut self, tokens: &[Token]) -> Vec<VariableId> {
         let mut ids = Vec::new();
         for &token in tokens {
@@ -239,6 +249,7 @@ impl Checker<'_> {
         ids
     }
 
+    /// Reports a text that cannot name a variable.
     fn bad_name(&mut self, name: &str, span: Span) {
         let name = excerpt(name);
         let mut diagnostic = Diagnostic::new(

@@ -2,7 +2,8 @@
 //!
 //! - S00 characters and tokens, S01 grammar, S02 extensions, S03 commands and their arguments,
 //!   S04 values of constants, S05 the order and place of commands, S09 warnings.
-//! - A code that is published keeps its meaning; one that is not used any more is not used again.
+//! - A code that is published keeps its meaning. The number of a code that is no longer used is not
+//!   given to another one.
 
 use std::fmt;
 
@@ -34,7 +35,8 @@ macro_rules! codes {
                 match self { $(Self::$variant => $text),* }
             }
 
-            /// Returns the severity of the code. A lenient check turns some errors into warnings.
+            /// Returns the severity of the code. A diagnostic may be a warning instead of an error:
+            /// [`MissingRequire::Warning`](crate::MissingRequire::Warning) makes some so.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity),* }

@@ -1,8 +1,8 @@
 //! What the checker reports of a script.
 //!
 //! - A [`Diagnostic`] has a [`Code`], which never changes its meaning, and a span in the script.
-//! - Every code stands in the table of `code.rs` with one sentence, from which a reference is
-//!   made.
+//! - Every code stands in the table of `code.rs` with one sentence. A test makes the reference
+//!   `docs/diagnostics.md` of the table.
 //! - Renderers: text with the line of the script ([`Diagnostic::text`]), JSON ([`json`]), and one
 //!   line for a `ManageSieve` response ([`managesieve`]).
 
@@ -49,19 +49,20 @@ pub struct Diagnostic {
     pub code: Code,
     pub severity: Severity,
     pub span: Span,
-    /// What is wrong: one sentence without a full stop, in lower case unless it begins with a
+    /// What is wrong: one sentence without a full stop. It begins in lower case, unless with a
     /// name.
     pub message: String,
     /// What the author of the script can do.
     pub help: Option<String>,
     /// Other places that explain the diagnostic, such as the first of two equal tags.
     pub related: Vec<(Span, String)>,
-    /// The extension that the script must require, of `MissingRequire` and `ObsoleteExtension`.
+    /// The extension that the script must require. Only diagnostics with the codes
+    /// [`Code::MissingRequire`] and [`Code::ObsoleteExtension`] have it.
     pub extension: Option<Extension>,
 }
 
 impl Diagnostic {
-    /// Makes a diagnostic with the severity that the code has by itself.
+    /// Makes a diagnostic with the [severity of the code](Code::severity).
     #[must_use]
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self {
@@ -93,7 +94,7 @@ impl Diagnostic {
         self
     }
 
-    /// Makes a warning of an error, for scripts that are imported.
+    /// Returns the diagnostic as a warning.
     #[must_use]
     pub const fn as_warning(mut self) -> Self {
         self.severity = Severity::Warning;

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::{Diagnostic, Severity};
 use crate::span::{LineIndex, Position, Span};
 
-/// Characters of a line of the script that are shown at most.
+/// The most characters of a line of the script that are shown.
 const MAX_SNIPPET_CHARS: usize = 96;
-/// Characters shown before the span if the line is longer than that.
+/// The most characters that are shown before the span, in a line that is cut.
 const SNIPPET_CONTEXT_CHARS: usize = 24;
 
 impl Diagnostic {
@@ -47,8 +47,8 @@ impl Diagnostic {
         out
     }
 
-    /// Renders the diagnostic as one line without a line end:
-    /// `line 2, column 1: error: no command "kep" (S0301)`.
+    /// Renders the diagnostic as one line without a line end, with the help if there is some:
+    /// ``line 2, column 1: error: no command `kep` (S0301); did you mean `keep`?``
     #[must_use]
     pub fn line(&self, index: &LineIndex<'_>) -> String {
         let Position { line, column } = self.position(index);
@@ -62,8 +62,9 @@ impl Diagnostic {
     }
 }
 
-/// Renders diagnostics for the text of a `ManageSieve` response (RFC 5804 §1.3), errors first, one
-/// a line, lines separated by CR LF. The caller sends the text as a quoted string or a literal.
+/// Renders diagnostics for the text of a `ManageSieve` response (RFC 5804 §1.3): one line for each,
+/// errors first, with CR LF between the lines. The caller sends the text as a quoted string or a
+/// literal.
 #[must_use]
 pub fn managesieve(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     let of = |severity| diagnostics.iter().filter(move |one| one.severity == severity);
@@ -71,8 +72,9 @@ pub fn managesieve(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String 
     lines.map(|diagnostic| diagnostic.line(index)).collect::<Vec<_>>().join("\r\n")
 }
 
-/// Renders diagnostics as a JSON array of objects. Lines and columns count from 1, `start` and
-/// `end` are bytes from 0; `help` is null if there is none.
+/// Renders diagnostics as a JSON array of objects. Lines and columns count from 1. `start` and
+/// `end` are offsets in bytes from 0. `help` is null if there is none. `related` has objects with a
+/// message and a place. The extension of a diagnostic is left out.
 #[must_use]
 pub fn json(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     let mut out = String::from("[");
@@ -102,6 +104,7 @@ pub fn json(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     out
 }
 
+/// Appends the place of a span, its line, and marks below the span. A long line is cut around it.
 fn push_snippet(
     out: &mut String,
     index: &LineIndex<'_>,
@@ -131,8 +134,9 @@ fn push_snippet(
     let _ = writeln!(out, "{indent} | {}{}", " ".repeat(before), String::from(mark).repeat(marks));
 }
 
-/// Returns a text in which every control character is a blank, so that a script can neither break
-/// a line of the report nor drive a terminal.
+/// Returns a text with a blank in place of each control character, and of each character that ends
+/// a line or changes the direction of text. So a script can neither break a line of the report nor
+/// drive a terminal.
 fn printable(text: &str) -> String {
     let is_unsafe = |c: char| {
         c.is_control()

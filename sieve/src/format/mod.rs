@@ -1,11 +1,12 @@
 //! Formats scripts.
 //!
-//! - Tokens stay in their order, with their comments; strings and numbers stay as written. Names
-//!   and tags become lower case.
-//! - Each command begins a line, indented by its block. A command that is longer than a line breaks
-//!   at its lists, or before its tags.
-//! - At most one empty line between commands stays.
-//! - What is formatted once is not changed by formatting it again.
+//! - Tokens stay in their order; only a comment may move behind a comma. Strings, numbers and
+//!   comments stay as written, but for blanks at the end of a comment. Tags, and names of known
+//!   commands and tests, become lower case.
+//! - Each command begins a line, indented by its block. A command that is longer than a line is
+//!   broken at its lists, or before its tags.
+//! - Of several empty lines between commands one stays.
+//! - Formatting a script again changes nothing.
 
 mod statement;
 #[cfg(test)]
@@ -19,7 +20,8 @@ use crate::parser;
 use crate::span::Span;
 use statement::{Element, Writer};
 
-/// Formats a script. Line ends are the first one that stands between its tokens.
+/// Formats a script. All line ends outside of strings and comments become like the first of them:
+/// CR LF, or LF if there is none.
 ///
 /// ```
 /// use restante_sieve::format;
@@ -32,8 +34,9 @@ use statement::{Element, Writer};
 /// ```
 ///
 /// # Errors
-/// Returns the errors of grammar: a script that has some is not formatted. What its names mean
-/// does not matter.
+/// Returns the errors of the script's bytes, tokens and grammar. A script that has some is not
+/// formatted. Names without a meaning are no errors here. The limits of nesting and of commands are
+/// the defaults of [`CompileLimits`]; there is no limit of bytes.
 pub fn format(source: &[u8]) -> Result<String, Vec<Diagnostic>> {
     let limits = CompileLimits { script: u32::MAX, ..CompileLimits::default() };
     let mut diagnostics = Diagnostics::new(limits.diagnostics);
@@ -55,8 +58,8 @@ pub fn format(source: &[u8]) -> Result<String, Vec<Diagnostic>> {
     Ok(formatter.writer.finish())
 }
 
-/// Returns the first line end between tokens. Those in strings and comments stay as they are, and
-/// say nothing of the others.
+/// Returns the first line end between tokens, LF if there is none. Line ends in strings and
+/// comments stay as they are, and do not count.
 fn line_end(source: &[u8], tokens: &[Token]) -> &'static str {
     let mut blanks = tokens.iter().filter(|token| token.kind == TokenKind::Blank);
     let end = blanks.find_map(|token| {
@@ -73,7 +76,7 @@ struct Formatter<'a> {
     source: &'a [u8],
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
     writer: Writer,
-    /// Line ends of the source since the last token that was not blank.
+    /// How many line ends of the source stand right before the token that was read last.
     lines: usize,
 }
 
@@ -82,7 +85,7 @@ impl Formatter<'_> {
         String::from_utf8_lossy(token.span.of(self.source)).into_owned()
     }
 
-    /// Returns the next token that is not blank.
+    /// Returns the next token that is not blank, and counts the line ends before it.
     fn next(&mut self) -> Option<Token> {
         self.lines = 0;
         loop {
@@ -98,7 +101,8 @@ impl Formatter<'_> {
     /// Formats all commands.
     fn commands(&mut self) {
         let mut level = 0_usize;
-        // The last thing written was the end of a block, or the start of one.
+        // Whether the last thing written was the end of a block, which `else` may follow on its
+        // line.
         let mut is_after_block = false;
         let mut is_at_start = true;
         while let Some(token) = self.next() {
@@ -142,7 +146,8 @@ impl Formatter<'_> {
         }
     }
 
-    /// Reads a command up to its `;` or the start of its block.
+    /// Reads a command up to its `;` or the start of its block. Returns its elements, and whether a
+    /// block begins.
     fn statement(&mut self, first: Token) -> (Vec<Element>, bool) {
         let mut elements = vec![self.element(first)];
         while let Some(token) = self.next() {
@@ -155,6 +160,7 @@ impl Formatter<'_> {
         (elements, false)
     }
 
+    /// Makes an element of a token. For an opening bracket or parenthesis it reads the whole list.
     fn element(&mut self, token: Token) -> Element {
         let text = self.text(token);
         match token.kind {
@@ -172,8 +178,8 @@ impl Formatter<'_> {
         }
     }
 
-    /// Reads a list after its opening bracket or parenthesis. Its depth is that of the grammar,
-    /// which the parser has bounded.
+    /// Reads a list after its opening bracket or parenthesis. Lists are in one another only as deep
+    /// as the parser allows tests to be.
     fn list(&mut self, open: TokenKind) -> Element {
         let mut items: Vec<Vec<Element>> = vec![Vec::new()];
         let mut is_after_comma = false;

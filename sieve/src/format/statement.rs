@@ -1,6 +1,6 @@
 //! Lays out one command in lines.
 
-/// Characters of a line that the formatter does not exceed if it can.
+/// The most characters of a line. A word, a text or a comment may still be longer.
 const MAX_LINE_CHARS: usize = 100;
 /// Blanks for each level of blocks and lists.
 const INDENT: usize = 4;
@@ -9,7 +9,8 @@ const INDENT: usize = 4;
 #[derive(Debug)]
 pub(super) struct Element {
     kind: ElementKind,
-    /// Characters on one line, `None` if it cannot stand on one.
+    /// Its characters if it stands on one line. `None` if it has several lines, or if no element
+    /// can stand after it on its line.
     width: Option<usize>,
 }
 
@@ -21,11 +22,13 @@ enum ElementKind {
     MultiLine(String),
     Comment {
         text: String,
-        /// It ends with its line.
+        /// Whether it begins with `#`, so that what follows begins a line.
         is_line: bool,
     },
     List {
+        /// Whether it is a list of tests in parentheses, or else of strings in brackets.
         is_tests: bool,
+        /// The elements of each item.
         items: Vec<Vec<Element>>,
     },
 }
@@ -51,22 +54,26 @@ impl Element {
     /// Makes a list of tests, or else of strings.
     pub(super) fn list(is_tests: bool, items: Vec<Vec<Self>>) -> Self {
         let inner: Option<usize> = items.iter().map(|item| flat_width(item)).sum();
+        // Two characters are the brackets, and two the comma and the blank between two items.
         let width = inner.map(|inner| inner + 2 * items.len().max(1));
         Self { kind: ElementKind::List { is_tests, items }, width }
     }
 }
 
+/// Returns the characters of a text, `None` if it has several lines.
 fn one_line(text: &str) -> Option<usize> {
     (!text.contains('\n')).then(|| text.chars().count())
 }
 
-/// Returns the width of elements with blanks between them.
+/// Returns the width of elements on one line, with blanks between them, `None` if they cannot stand
+/// on one.
 fn flat_width(elements: &[Element]) -> Option<usize> {
     let inner: Option<usize> = elements.iter().map(|element| element.width).sum();
     inner.map(|inner| inner + elements.len().saturating_sub(1))
 }
 
-/// Returns the width up to the first element that has several lines or begins one.
+/// Returns the width up to the first element that has no width of its own, with a blank after each
+/// element. The `text:` of a text of several lines is counted.
 fn width_of_first_line(elements: &[Element]) -> usize {
     let mut width = 0;
     for element in elements {
@@ -86,8 +93,10 @@ pub(super) struct Writer {
     line_end: &'static str,
     /// Characters of the line so far.
     column: usize,
-    /// The line cannot go on: it ends with a comment, or with the end of `text:`.
+    /// Whether nothing more can stand on the line: it ends with a `#` comment, or with the end of
+    /// `text:`.
     is_closed: bool,
+    /// Whether the next line must not have an empty one before it.
     forbids_empty_line: bool,
 }
 
@@ -96,6 +105,7 @@ impl Writer {
         Self { out: String::new(), line_end, column: 0, is_closed: false, forbids_empty_line: true }
     }
 
+    /// Returns the script, with a line end at its end unless it is empty.
     pub(super) fn finish(mut self) -> String {
         if !self.out.is_empty() {
             self.out.push_str(self.line_end);
@@ -103,7 +113,8 @@ impl Writer {
         self.out
     }
 
-    /// Begins a line, with an empty line before it if `is_apart`.
+    /// Begins a line that is indented by `level` levels, with an empty line before it if `is_apart`
+    /// and unless that is forbidden.
     pub(super) fn start_line(&mut self, level: usize, is_apart: bool) {
         if !self.out.is_empty() {
             self.out.push_str(self.line_end);
@@ -115,12 +126,12 @@ impl Writer {
         self.forbids_empty_line = false;
     }
 
-    /// Lets no empty line follow, as at the start of a block.
+    /// Lets no empty line stand before the next line, as at the start of a block.
     pub(super) const fn forbid_empty_line(&mut self) {
         self.forbids_empty_line = true;
     }
 
-    /// Notes whether the line cannot go on.
+    /// Notes whether nothing more can stand on the line.
     pub(super) const fn must_break(&mut self, is_closed: bool) {
         self.is_closed = is_closed;
     }
@@ -136,6 +147,7 @@ impl Writer {
         self.indent(blanks);
     }
 
+    /// Writes a text, which may have several lines.
     pub(super) fn push(&mut self, text: &str) {
         self.out.push_str(text);
         let last = text.rsplit('\n').next().unwrap_or_default().chars().count();
@@ -148,10 +160,13 @@ impl Writer {
         self.push(text);
     }
 
-    /// Writes a command with its `;`, or with the brace that opens its block.
+    /// Writes a command with its `;`, or with the brace that opens its block. A command without a
+    /// block and without tests in parentheses that is too long is broken before its tags.
     pub(super) fn statement(&mut self, elements: &[Element], level: usize, opens_block: bool) {
         let indent = level * INDENT;
+        // The characters of ` {` or `;`.
         let end = if opens_block { 2 } else { 1 };
+        // The width has one blank too many: after the last element.
         let is_long = self.column + width_of_first_line(elements) + end > MAX_LINE_CHARS + 1;
         let has_tests =
             elements.iter().any(|one| matches!(one.kind, ElementKind::List { is_tests: true, .. }));
@@ -174,7 +189,10 @@ impl Writer {
         }
     }
 
-    /// Writes elements with blanks between them. `after` characters must still have room behind.
+    /// Writes elements with blanks between them. A list is broken if it has no room on its line
+    /// with the words behind it and `after` more characters. With `at_tags` a line begins before
+    /// each tag, before each text of several lines, and before the last element. Lines that it
+    /// begins are indented by `indent` blanks, and by one level more after the first element.
     fn sequence(&mut self, elements: &[Element], indent: usize, after: usize, at_tags: bool) {
         let last = elements.len().saturating_sub(1);
         let mut has_begun = false;
@@ -184,7 +202,7 @@ impl Writer {
             let is_multi_line_at_start =
                 matches!(element.kind, ElementKind::MultiLine(_)) && index > 0 && at_tags;
             if index > 0 && (self.is_closed || breaks || is_multi_line_at_start) {
-                // Comments before an item do not indent it.
+                // Comments before the first other element do not count as one.
                 self.break_line(indent + if has_begun { INDENT } else { 0 });
             } else if index > 0 {
                 self.push(" ");
@@ -213,11 +231,12 @@ impl Writer {
         }
     }
 
+    /// Writes a list: with `is_flat` on one line, or else each item on a line of its own.
     fn list(&mut self, is_tests: bool, items: &[Vec<Element>], indent: usize, is_flat: bool) {
         self.push(if is_tests { "(" } else { "[" });
         for (index, item) in items.iter().enumerate() {
             let is_last = index + 1 == items.len();
-            // Comments at the end of an item stand behind its comma.
+            // `#` comments at the end of an item are written after its comma.
             let comments = item
                 .iter()
                 .rev()
@@ -253,7 +272,7 @@ impl Writer {
     }
 }
 
-/// Returns the width of the words up to the next list or line.
+/// Returns the width of the words and tags up to the next other element, with a blank before each.
 fn width_up_to_list(elements: &[Element]) -> usize {
     let words = elements
         .iter()

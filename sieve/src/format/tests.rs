@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Formats twice, and compares the tokens.
+/// Formats a script. Panics if that changes the tokens, or if formatting once more changes
+/// anything.
 fn formatted(source: &str) -> String {
     let text = format(source.as_bytes()).unwrap_or_else(|errors| panic!("{source}\n{errors:?}"));
     assert_eq!(format(text.as_bytes()).as_ref(), Ok(&text), "{source}");
@@ -10,7 +11,8 @@ fn formatted(source: &str) -> String {
     text
 }
 
-/// Returns the tokens but blanks. Comments come after all others: one may pass a comma.
+/// Returns the tokens other than blanks and comments, and the comments apart, since a comment may
+/// move behind a comma.
 fn tokens(source: &str) -> (Vec<String>, Vec<String>) {
     let all = Lexer::new(source.as_bytes()).filter(|token| token.kind != TokenKind::Blank);
     let (comments, others): (Vec<_>, Vec<_>) = all.partition(|token| token.is_trivia());

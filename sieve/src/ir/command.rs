@@ -23,7 +23,8 @@ pub enum CommandKind {
     If(Box<If>),
     /// Ends the run, also from an included script (RFC 5228 §3.3).
     Stop,
-    /// Without `flags`, those of the internal variable (RFC 5232 §5).
+    /// Stores the message in the Inbox. Without `flags`, it gets those of the internal variable
+    /// (RFC 5232 §5).
     Keep {
         flags: Option<Vec<StringExpr>>,
     },
@@ -42,7 +43,7 @@ pub enum CommandKind {
         modifiers: Vec<Modifier>,
         value: StringExpr,
     },
-    /// RFC 5232 §3. `None` is the internal variable.
+    /// RFC 5232 §3. Without `variable`, it changes the internal variable.
     Flags {
         operation: FlagOperation,
         variable: Option<VariableId>,
@@ -59,23 +60,25 @@ pub enum CommandKind {
     Include(Include),
     /// Ends the script that contains it (RFC 6609 §3.3).
     Return,
-    /// RFC 6609 §3.4.1. Variables are resolved already; for traces.
+    /// RFC 6609 §3.4.1. It has no effect in a run, since the checker has resolved the variables. It
+    /// is in the tree for traces.
     Global {
         variables: Vec<VariableId>,
     },
-    /// Runs the block for each part, depth first: of the message, or inside another loop of the
-    /// current part (RFC 5703 §3).
+    /// Runs the block for the message and each part in it, depth first. Inside another loop it runs
+    /// the block only for each part in the current part (RFC 5703 §3).
     ForEveryPart {
         block: Vec<Command>,
     },
-    /// Leaves `loops` loops, at least one (RFC 5703 §3.2). Names of loops are resolved.
+    /// Leaves `loops` loops, at least one (RFC 5703 §3.2). The checker has counted them if the
+    /// script names a loop.
     Break {
         loops: u8,
     },
     ExtractText(Box<ExtractText>),
     Replace(Box<Replace>),
     Enclose(Box<Enclose>),
-    /// Fails the run with a message (RFC 5463 §5).
+    /// Fails the run with an error message (RFC 5463 §5).
     Error {
         message: StringExpr,
     },
@@ -96,7 +99,7 @@ pub struct Branch {
     pub block: Vec<Command>,
 }
 
-/// RFC 5228 §4.2
+/// Sends the message on (RFC 5228 §4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     pub to: RedirectTo,
@@ -127,25 +130,25 @@ pub struct DeliverBy {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// `:bytimerelative`, in seconds.
+    /// `:bytimerelative`: so many seconds after the time of the run.
     After(u64),
     /// `:bytimeabsolute`, an RFC 3339 time.
     At(StringExpr),
 }
 
-/// RFC 5228 §4.1
+/// Stores the message in a mailbox (RFC 5228 §4.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInto {
     pub to: MailboxArgument,
-    /// `:copy` (RFC 3894)
+    /// `:copy` (RFC 3894): does not cancel the implicit keep.
     pub copy: bool,
-    /// `:flags` (RFC 5232 §5). Without it, those of the internal variable.
+    /// `:flags` (RFC 5232 §5). Without it, the message gets those of the internal variable.
     pub flags: Option<Vec<StringExpr>>,
 }
 
-/// The mailbox of `fileinto` or `:fcc`. An id that exists (RFC 9042 §4) or a special use that a
-/// mailbox has (RFC 8579 §4) comes before the name. The checker refuses both together (RFC 9042
-/// §4.2).
+/// The mailbox of `fileinto` or `:fcc`. A mailbox with the id (RFC 9042 §4) or with the special use
+/// (RFC 8579 §4), if there is one, is chosen before the one with the name. The checker refuses an
+/// id and a special use together (RFC 9042 §4.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailboxArgument {
     pub name: StringExpr,
@@ -161,6 +164,7 @@ pub struct MailboxArgument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fcc {
     pub to: MailboxArgument,
+    /// Without it, the copy has no flags.
     pub flags: Option<Vec<StringExpr>>,
 }
 
@@ -168,9 +172,9 @@ pub struct Fcc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RejectKind {
-    /// `reject`: in the protocol, or with a disposition notification.
+    /// `reject`: with an error reply of SMTP or LMTP, or with a disposition notification.
     Reject,
-    /// `ereject`: in the protocol if at all possible.
+    /// `ereject`: with an error reply of SMTP or LMTP if at all possible.
     EReject,
 }
 
@@ -179,12 +183,12 @@ pub enum RejectKind {
 pub struct Vacation {
     /// Computed from the arguments as written (RFC 5230 §4.2).
     pub handle: VacationHandle,
-    /// The text of `:handle` as written, to show to the owner.
+    /// The text of `:handle` as written, to show to the owner. `None` without `:handle`.
     pub handle_name: Option<String>,
     pub period: Period,
     pub subject: Option<StringExpr>,
     pub from: Option<StringExpr>,
-    /// Addresses, some with display names, that count as the owner's (RFC 5230 §4.5).
+    /// Further addresses of the owner, with or without display names (RFC 5230 §4.5).
     pub addresses: Vec<StringExpr>,
     /// `:mime`: the reason is a MIME entity (RFC 5230 §4.8).
     pub mime: bool,
@@ -209,7 +213,8 @@ pub enum Modifier {
 }
 
 impl Modifier {
-    /// Returns the rank. The checker sorts by it, highest first, and refuses two of equal rank.
+    /// Returns the rank. Modifiers apply in the order of their ranks, the highest first. Two of
+    /// equal rank in one command are an error.
     #[must_use]
     pub const fn precedence(self) -> u8 {
         match self {
@@ -222,7 +227,7 @@ impl Modifier {
     }
 }
 
-/// RFC 5232 §3
+/// What a command does to flags: `setflag`, `addflag` and `removeflag` (RFC 5232 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FlagOperation {
     Set,
@@ -230,7 +235,7 @@ pub enum FlagOperation {
     Remove,
 }
 
-/// RFC 5435 §3
+/// Notifies somebody of the message (RFC 5435 §3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notify {
     /// The URI of the method, such as `mailto:me@example.org`.
@@ -247,12 +252,14 @@ pub struct Notify {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteHeader {
     pub name: StringExpr,
+    /// Counts the fields of this name. With it, only the field at the index may be deleted.
     pub index: Option<FieldIndex>,
-    /// Without it, any value. It sets no match variables.
+    /// Only fields whose value matches are deleted; without it, fields with any value. It sets no
+    /// match variables.
     pub comparison: Option<Comparison>,
 }
 
-/// RFC 6609 §3.2. The name is a constant.
+/// Runs another script (RFC 6609 §3.2). The name is a constant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Include {
     pub location: Location,
@@ -280,17 +287,19 @@ pub struct ExtractText {
     pub variable: VariableId,
     /// As in `set`.
     pub modifiers: Vec<Modifier>,
-    /// `:first`: characters at most.
+    /// `:first`: at most so many characters of the text. Without it, all.
     pub first: Option<u64>,
 }
 
 /// Replaces the current part, or outside of a loop the message (RFC 5703 §5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replace {
-    /// `:mime`: the replacement is a MIME entity.
+    /// `:mime`: the replacement is a MIME entity. Otherwise it is plain text.
     pub mime: bool,
-    /// For the message as a whole only, as `from`. Without effect with `:mime`.
+    /// The new Subject. Like `from`, it has an effect only if the message as a whole is replaced,
+    /// and not with `mime`.
     pub subject: Option<StringExpr>,
+    /// The new From.
     pub from: Option<StringExpr>,
     pub replacement: StringExpr,
 }
@@ -298,8 +307,9 @@ pub struct Replace {
 /// Makes the message an attachment of a new message (RFC 5703 §6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclose {
+    /// The Subject of the new message. Without it, the new message has that of the old one.
     pub subject: Option<StringExpr>,
-    /// `:headers`: names of the fields that the new message takes over.
+    /// `:headers`: names of the fields that are copied into the new message.
     pub headers: Vec<StringExpr>,
     pub text: StringExpr,
 }

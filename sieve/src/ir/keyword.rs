@@ -1,4 +1,5 @@
-//! Words with a meaning. Each type parses its words, for the checker and for run time alike.
+//! Words with a meaning, such as the parts of a date. Each type parses its words. The checker calls
+//! this for constants, the run for words that are made of variables.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +22,14 @@ pub enum EnvelopePart {
     Return,
     /// The ENVID parameter, decoded.
     EnvelopeId,
-    /// The time of Deliver By in ISO 8601, in the zone of the test, or else in UTC.
+    /// The deadline of Deliver By in ISO 8601, in the zone of the test, or else in that of the
+    /// account.
     ByTimeAbsolute,
-    /// The seconds of Deliver By.
+    /// The seconds to the deadline of Deliver By, negative if it has passed.
     ByTimeRelative,
     /// `notify` or `return`.
     ByMode,
-    /// `true` if tracing is asked for.
+    /// `trace` if tracing is asked for, or else empty.
     ByTrace,
 }
 
@@ -251,8 +253,8 @@ impl Importance {
     }
 }
 
-/// Splits an option of a notification, `name=value`. `None` if it has not the form of one: it is
-/// ignored (RFC 5435 §3.5).
+/// Splits an option of a notification, `name=value`. `None` if the text has not this form; the
+/// checker then warns, and the run ignores the option (RFC 5435 §3.5).
 pub(crate) fn notify_option(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let is_valid = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())

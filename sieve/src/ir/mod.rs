@@ -1,14 +1,16 @@
 //! The typed tree of a checked script.
 //!
-//! - A [`Script`] comes only from the checker: it has no errors, every keyword is recognised, every
-//!   constant is valid, and `require` is gone.
+//! - The checker makes a [`Script`] only of a source without errors: every keyword is recognised,
+//!   and every constant is valid. `require` is no command of the tree; [`Script::extensions`] has
+//!   what it brought.
 //! - Each command and each test has the span of its source, for traces and run-time errors.
 //! - A string is a [`StringExpr`]. Escapes and encoded characters are processed; variables are
 //!   resolved to entries of [`Script::variables`].
-//! - A word that the script may also make of variables is a [`Keyword`].
-//! - The tree holds as owned strings what the source says: it does not borrow the source.
+//! - A word with a meaning, such as a part of a date, is a [`Keyword`], since the script may make
+//!   it of variables.
+//! - The tree owns its strings: it does not borrow the source.
 //! - Serialised trees carry a format number; another format is refused.
-//! - A serialisation that bounds nesting must allow eight levels for each level of
+//! - A serialisation format that bounds nesting must allow eight levels for each level of
 //!   [`CompileLimits::nesting`](crate::CompileLimits).
 
 mod command;
@@ -52,8 +54,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// Makes a script of the parts that the checker found. `extensions` are those in effect at the
-    /// end: of `require`, implied, and of `ihave` tests that are true.
+    /// Makes a script of the parts that the checker found. `extensions` are those in effect
+    /// anywhere in the script: by `require`, by implication, or by an `ihave` test that is true.
     #[must_use]
     pub fn new(
         source: &[u8],
@@ -71,25 +73,26 @@ impl Script {
         }
     }
 
-    /// Returns the BLAKE3 hash of the source. With [`FORMAT`] it is the key of a cache of scripts.
+    /// Returns the BLAKE3 hash of the source. Together with [`FORMAT`] it can be the key of a cache
+    /// of scripts.
     #[must_use]
     pub const fn source_hash(&self) -> &[u8; 32] {
         &self.source_hash
     }
 
-    /// Returns the extensions that are in effect. Without `variables`, for example, flags are only
-    /// those of the internal variable.
+    /// Returns the extensions that are in effect anywhere in the script.
     #[must_use]
     pub const fn extensions(&self) -> ExtensionSet {
         self.extensions
     }
 
-    /// Returns what the script may ask of the host, so that nothing else need be loaded.
+    /// Returns what the script contains, so that a host can prepare only that.
     #[must_use]
     pub const fn uses(&self) -> &Uses {
         &self.uses
     }
 
+    /// Returns the variables, at the indices that are their [`VariableId`]s.
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
         &self.variables
@@ -139,9 +142,9 @@ pub struct Variable {
 pub enum Scope {
     /// Only this run of this script (RFC 6609 §3.4).
     Local,
-    /// Every script of the run: the script names it with `global`, before the reference in the
-    /// text, or in the namespace `global` (RFC 6609 §3.4). `global x` and `${global.x}` are one
-    /// variable.
+    /// Every script of the run (RFC 6609 §3.4). A name is that of a global variable if a `global`
+    /// command with the name stands before it in the script, or if it stands in the namespace
+    /// `global`. `global "x"` and `${global.x}` name one variable.
     Global,
     /// An item of the environment, in the namespace `env`. It is read-only. No standard defines
     /// the namespace; the checker makes it only if the site allows that.
@@ -183,13 +186,12 @@ impl From<&str> for StringExpr {
 pub enum Segment {
     Literal(String),
     Variable(VariableId),
-    /// A match variable, `${0}` for the whole (RFC 5229 §3.2).
+    /// A match variable. `${0}` is the whole text that matched (RFC 5229 §3.2).
     Capture(u16),
 }
 
-/// A word with a meaning: recognised by the checker, or made of variables and parsed at run time.
-/// In the second case a word without a meaning is a run-time error, except where the type of the
-/// word says otherwise.
+/// A word with a meaning: recognised by the checker, or made of variables and parsed by the run.
+/// The run fails if it cannot parse the word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Keyword<T> {
     Known(T),

@@ -32,13 +32,13 @@ pub enum TestKind {
     },
     Envelope(Box<EnvelopeTest>),
     Size(SizeLimit),
-    /// RFC 5229 §5. With `:count`, the empty sources do not count.
+    /// RFC 5229 §5. With `:count`, empty sources do not count.
     String {
         sources: Vec<StringExpr>,
         comparison: Comparison,
     },
-    /// RFC 5232 §4. Without variables, the internal one is tested. A variable is split into its
-    /// words; the keys too.
+    /// RFC 5232 §4. Without `variables`, the internal variable is tested. The values of variables
+    /// are split into words, and so are the keys.
     HasFlag {
         variables: Vec<VariableId>,
         comparison: Comparison,
@@ -61,11 +61,12 @@ pub enum TestKind {
         comparison: Comparison,
     },
     Duplicate(Box<DuplicateTest>),
-    /// RFC 5235 §2. `:percent` needs `spamtestplus`.
+    /// RFC 5235 §3.2. `percent`: the value is from 0 to 100, and not from 0 to 10.
     SpamTest {
         percent: bool,
         comparison: Comparison,
     },
+    /// RFC 5235 §3.3
     VirusTest {
         comparison: Comparison,
     },
@@ -73,7 +74,8 @@ pub enum TestKind {
     MailboxExists {
         mailboxes: Vec<StringExpr>,
     },
-    /// RFC 8579 §3. With a mailbox, it has every attribute; without, each attribute has a mailbox.
+    /// RFC 8579 §3. With `mailbox`: this mailbox has every attribute. Without: for each attribute
+    /// there is a mailbox that has it. The mailboxes must accept mail.
     SpecialUseExists {
         mailbox: Option<StringExpr>,
         attributes: Vec<StringExpr>,
@@ -82,31 +84,32 @@ pub enum TestKind {
     MailboxIdExists {
         ids: Vec<StringExpr>,
     },
-    /// RFC 5490 §3.3. Missing metadata make the test false.
+    /// RFC 5490 §3.3. If the mailbox or the entry does not exist, the test is false.
     Metadata {
         mailbox: StringExpr,
         entry: StringExpr,
         comparison: Comparison,
     },
-    /// RFC 5490 §3.4
+    /// RFC 5490 §3.4: the mailbox has every entry.
     MetadataExists {
         mailbox: StringExpr,
         entries: Vec<StringExpr>,
     },
-    /// RFC 5490 §4.1
+    /// RFC 5490 §4.1. If the entry does not exist, the test is false.
     ServerMetadata {
         entry: StringExpr,
         comparison: Comparison,
     },
-    /// RFC 5490 §4.2
+    /// RFC 5490 §4.2: every entry exists.
     ServerMetadataExists {
         entries: Vec<StringExpr>,
     },
-    /// RFC 5435 §4
+    /// RFC 5435 §4: the host can notify by every URI.
     ValidNotifyMethod {
         uris: Vec<StringExpr>,
     },
-    /// RFC 5435 §5
+    /// RFC 5435 §5. If the host cannot notify by the URI or does not know the capability, the test
+    /// is false.
     NotifyMethodCapability {
         uri: StringExpr,
         capability: StringExpr,
@@ -123,13 +126,14 @@ pub enum TestKind {
     },
 }
 
-/// How values are compared with keys. A test is true if one value matches one key.
+/// How values are compared with keys. A test is true if at least one value matches at least one
+/// key. With `Count` it is true if the number of values matches a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Without effect with `:list`.
+    /// Without effect with `List`.
     pub comparator: Comparator,
     pub match_type: MatchType,
-    /// Not empty. With `Regex` patterns, with `List` names of lists.
+    /// Not empty. They are patterns with `Regex`, and names of external lists with `List`.
     pub keys: Vec<StringExpr>,
 }
 
@@ -139,13 +143,14 @@ pub enum MatchType {
     Contains,
     /// With wildcards `*` and `?`; sets match variables (RFC 5229 §3.2).
     Matches,
-    /// Sets match variables. The checker has compiled constant patterns once to find errors.
+    /// Sets match variables. The checker has compiled constant patterns to find their errors; the
+    /// tree has only their texts.
     Regex,
     /// Compares the number of values, as a decimal string, with each key (RFC 5231 §4.2).
     Count(Relation),
     /// Compares each value with each key: `value relation key` (RFC 5231 §4.1).
     Value(Relation),
-    /// True if a value is in a list; sets `${0}` to it (RFC 6134 §2.2).
+    /// True if a value is in one of the lists; sets `${0}` to this value (RFC 6134 §2.2).
     List,
 }
 
@@ -196,49 +201,53 @@ pub enum AddressPart {
     All,
     LocalPart,
     Domain,
-    /// The local part before the separator, all of it without one.
+    /// The local part before its first separator; without a separator, all of it.
     User,
-    /// The local part after the separator. Without one there is no value at all.
+    /// The local part after its first separator. Without a separator the address has no value that
+    /// could match.
     Detail,
 }
 
-/// Which of the fields of a name is compared (RFC 5260 §6).
+/// Which of the fields is compared (RFC 5260 §6). Without it a test compares all fields of the
+/// names, and `date` the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldIndex {
-    /// From 1. It counts the fields of the first name, then those of the second, and so on (RFC
-    /// 5260 §6).
+    /// At least 1, which is the first field. If the test names several fields, those of the first
+    /// name are counted first, then those of the second, and so on (RFC 5260 §6).
     pub number: u32,
     /// `:last`: counts from the end.
     pub from_end: bool,
 }
 
-/// Which MIME headers are compared (RFC 5703 §4). In `foreverypart` the current part takes the
-/// place of the message.
+/// Which MIME headers are compared (RFC 5703 §4): of the current part in `foreverypart`, of the
+/// message outside of it. Without it a test compares the header of the message, also in
+/// `foreverypart`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MimeScope {
-    /// `:mime`: the header of the current part, or of the message.
+    /// `:mime`: only its header.
     Part,
-    /// `:mime :anychild`: also those of all parts in it.
+    /// `:mime :anychild`: its header and those of all parts in it.
     AnyChild,
 }
 
-/// What of a MIME field is compared (RFC 5703 §4.1).
+/// What of a MIME field is compared (RFC 5703 §4.1). `Type`, `Subtype` and `ContentType` take the
+/// empty string from fields other than Content-Type and Content-Disposition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum MimeOption {
     /// The whole value.
     #[default]
     Value,
-    /// `:type`: of `text/plain` the word `text`.
+    /// `:type`: of `text/plain` the word `text`; of Content-Disposition the first word.
     Type,
-    /// `:subtype`: of `text/plain` the word `plain`.
+    /// `:subtype`: of `text/plain` the word `plain`; of Content-Disposition the empty string.
     Subtype,
-    /// `:contenttype`: type and subtype; of `Content-Disposition` the first word.
+    /// `:contenttype`: `text/plain` without parameters; of Content-Disposition the first word.
     ContentType,
     /// `:param`: the values of the named parameters.
     Param(Vec<StringExpr>),
 }
 
-/// RFC 5228 §5.1
+/// Compares the addresses in fields (RFC 5228 §5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressTest {
     pub fields: Vec<StringExpr>,
@@ -248,22 +257,22 @@ pub struct AddressTest {
     pub comparison: Comparison,
 }
 
-/// RFC 5228 §5.7
+/// Compares the values of fields (RFC 5228 §5.7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderTest {
     pub fields: Vec<StringExpr>,
     pub index: Option<FieldIndex>,
     pub mime: Option<MimeScope>,
-    /// `Value` without `:mime`.
+    /// `Value` if `mime` is `None`.
     pub option: MimeOption,
     pub comparison: Comparison,
 }
 
-/// RFC 5228 §5.4
+/// Compares parts of the envelope (RFC 5228 §5.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvelopeTest {
     pub parts: Vec<Keyword<EnvelopePart>>,
-    /// For the parts that are addresses.
+    /// What is compared of the parts that are addresses.
     pub address_part: AddressPart,
     /// `:zone`, for `bytimeabsolute` (RFC 6009 §5). Without it, the zone of the account.
     pub zone: Option<Keyword<UtcOffset>>,
@@ -278,19 +287,20 @@ pub enum SizeLimit {
     Under(u64),
 }
 
-/// RFC 5173 §5
+/// What of the body is compared (RFC 5173 §5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BodyTransform {
     /// `:raw`: the body of the message as it is, without the header.
     Raw,
-    /// `:content`: the decoded parts whose type begins with one of these, such as `text` or
-    /// `text/plain`; the empty string stands for all.
+    /// `:content`: the decoded parts that have one of these types. A type is a main type such as
+    /// `text`, a whole type such as `text/plain`, or the empty string, which stands for all.
     Content(Vec<StringExpr>),
-    /// `:text`, the default: the readable text.
+    /// `:text`, the default: the readable text of each text part.
     Text,
 }
 
-/// RFC 5260 §4. A missing field or an invalid date makes the test false.
+/// Compares a part of the date in a field (RFC 5260 §4). A missing field and an invalid date give
+/// no value to compare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DateTest {
     pub field: StringExpr,
@@ -305,21 +315,22 @@ pub struct DateTest {
 pub enum DateZone {
     /// That of the account, if the script says nothing.
     Local,
-    /// `:originalzone`: that of the date itself.
+    /// `:originalzone`: the zone that the field itself names.
     Original,
     /// The offset of `:zone`.
     Offset(Keyword<UtcOffset>),
 }
 
-/// RFC 7352 §3
+/// True if the message was seen before (RFC 7352 §3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuplicateTest {
-    /// `:handle`: records with different handles are independent (RFC 7352 §3.1).
+    /// `:handle`: records with different handles are independent (RFC 7352 §3.2).
     pub handle: Option<StringExpr>,
     pub id: DuplicateId,
-    /// `:seconds`: how long the record is kept. The host bounds it, and has a default.
+    /// `:seconds`: how long the record is kept. The host bounds it, and has a default for `None`.
+    /// With 0 the test is false, and nothing is recorded.
     pub seconds: Option<u64>,
-    /// `:last`: each occurrence extends the time.
+    /// `:last`: a duplicate is recorded anew, so that the time begins again.
     pub last: bool,
 }
 

@@ -1,26 +1,30 @@
-//! What a script may ask of its host, and the walk over its tree.
+//! What a script contains, for the host, and the walk over its tree.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Command, CommandKind, Comparison, MatchType, Scope, Test, TestKind, Variable};
 
-/// What a script contains. A flag is true if a command or test in any branch makes it so. Included
-/// scripts have flags of their own.
+/// What a script contains. A flag is true if a command or test in any branch is of its kind.
+/// Included scripts have flags of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Uses {
-    /// The content of the message beyond its header: parts, texts, or the raw body.
+    /// Tests and commands about the body of the message or its parts, also about their headers.
     pub body: bool,
-    /// The time or the zone of the account.
+    /// `date` and `currentdate`. Other commands and tests may ask for the time and the zone too.
     pub date: bool,
-    /// Records of messages seen before.
+    /// `duplicate`, which asks for records of earlier messages.
     pub duplicate: bool,
-    /// Names, ids and special uses of mailboxes.
+    /// `fileinto`, `:fcc`, and tests of whether mailboxes exist.
     pub mailboxes: bool,
+    /// Tests of the metadata of the server or of mailboxes, which they look up by name.
     pub metadata: bool,
+    /// `environment`, or variables of the namespace `env`.
     pub environment: bool,
     /// Results of a spam or virus scanner.
     pub scan: bool,
+    /// External lists, in tests or as targets of `redirect`.
     pub lists: bool,
+    /// `notify` and its tests.
     pub notify: bool,
     pub vacation: bool,
     pub redirect: bool,
@@ -41,7 +45,7 @@ impl Uses {
         uses
     }
 
-    /// Adds what an included script uses.
+    /// Returns the flags of both, such as those of a script and of one that it includes.
     #[must_use]
     pub const fn union(&self, other: &Self) -> Self {
         Self {
@@ -175,8 +179,8 @@ pub enum Node<'a> {
     Test(&'a Test),
 }
 
-/// Calls a function with every command and test, in the order of the source: a command before its
-/// tests and blocks.
+/// Calls a function with every command and test, in the order of the source: a command or test
+/// comes before the tests and blocks in it.
 pub fn walk<'a>(commands: &'a [Command], visit: &mut dyn FnMut(Node<'a>)) {
     for command in commands {
         visit(Node::Command(command));

@@ -2,9 +2,9 @@
 //!
 //! - The spans of the tokens cover the source: each begins where the one before it ends. Blanks and
 //!   comments are tokens too.
-//! - It never stops: a token that is not as it should be has a defect and the kind that it was
-//!   probably meant to be.
-//! - It reads every byte a bounded number of times.
+//! - No error ends the reading: a malformed token has a defect, and the kind that it was probably
+//!   meant to be.
+//! - Every byte is read a bounded number of times.
 
 mod string;
 #[cfg(test)]
@@ -20,7 +20,7 @@ pub(crate) enum TokenKind {
     Identifier,
     /// With its colon.
     Tag,
-    /// With K, M or G multiplied in. 0 if the number has a defect.
+    /// The value, multiplied by its K, M or G. 0 if the number has a defect.
     Number(u64),
     /// A string in quotation marks.
     Quoted,
@@ -48,11 +48,13 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
+    /// What is wrong with the token, if anything. NUL and bytes that are not UTF-8 are no defects
+    /// here: `check_bytes` reports them.
     pub(crate) defect: Option<Code>,
 }
 
 impl Token {
-    /// Returns whether the token stands between others without a meaning.
+    /// Returns whether the token is a blank or a comment.
     pub(crate) const fn is_trivia(self) -> bool {
         matches!(self.kind, TokenKind::Blank | TokenKind::LineComment | TokenKind::BlockComment)
     }
@@ -62,8 +64,10 @@ impl Token {
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     source: &'a [u8],
+    /// The offset at which the next token begins.
     position: usize,
-    /// A quoted string without an end was found: no later quotation mark needs a search.
+    /// Whether a quoted string without an end was found. Then the rest of the source is not
+    /// searched again for the end of a string, so that the work stays linear.
     is_unterminated: bool,
 }
 
@@ -80,6 +84,7 @@ impl<'a> Lexer<'a> {
         self.rest().first().copied()
     }
 
+    /// Moves over the bytes that satisfy a condition, and returns them.
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = self.rest();
         let length = rest.iter().position(|&byte| !accept(byte)).unwrap_or(rest.len());
@@ -93,6 +98,7 @@ impl<'a> Lexer<'a> {
         self.position += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
     }
 
+    /// Reads digits and the letters after them, of which only one K, M or G is right.
     fn number(&mut self) -> (TokenKind, Option<Code>) {
         let digits = self.take_while(|byte| byte.is_ascii_digit());
         let suffix = self.take_while(is_identifier_byte);
@@ -112,6 +118,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Reads a string from its opening quotation mark. One without an end is taken to end with its
+    /// line, so that the lines after it are read as well.
     fn quoted(&mut self) -> (TokenKind, Option<Code>) {
         if !self.is_unterminated {
             let mut from = self.position + 1;
@@ -126,7 +134,6 @@ impl<'a> Lexer<'a> {
             }
             self.is_unterminated = true;
         }
-        // The string is taken to end with its line, so that the lines after it are read as well.
         self.position += 1;
         self.skip_line();
         if self.source.get(self.position.saturating_sub(1)) == Some(&b'\r') {
@@ -135,7 +142,7 @@ impl<'a> Lexer<'a> {
         (TokenKind::Quoted, Some(Code::UnterminatedString))
     }
 
-    /// Reads the rest of `text:` after its colon.
+    /// Reads the rest of `text:` after its colon, with the line that has only a dot.
     fn multi_line(&mut self) -> (TokenKind, Option<Code>) {
         self.take_while(|byte| matches!(byte, b' ' | b'\t'));
         let rest = self.rest();
@@ -184,13 +191,13 @@ impl<'a> Lexer<'a> {
         (TokenKind::Identifier, None)
     }
 
+    /// Reads characters that begin no token, or a `/` that begins no comment.
     fn unknown(&mut self) -> (TokenKind, Option<Code>) {
         let bytes = self.take_while(|byte| !begins_token(byte));
         if bytes.is_empty() {
-            // A `/` without `*`.
+            // The `/` could have begun a comment, so that `take_while` did not take it.
             self.position += 1;
         }
-        // NUL and what is not UTF-8 are reported elsewhere.
         let is_text = str::from_utf8(bytes).is_ok() && !bytes.contains(&0);
         (TokenKind::Unknown, is_text.then_some(Code::UnexpectedCharacter))
     }

@@ -13,10 +13,10 @@ pub(crate) fn string_value(source: &[u8], token: Token) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Finds bytes of the value of a string in the source.
+/// Finds the place in the source of bytes of the value of a string.
 pub(crate) struct StringMap {
     token: Token,
-    /// Offsets in the value and in the source at which a piece begins, ascending.
+    /// The offset in the value and the offset in the source at which each piece begins, ascending.
     pieces: Vec<(usize, usize)>,
 }
 
@@ -33,13 +33,15 @@ impl StringMap {
         Self { token, pieces }
     }
 
-    /// Returns the span in the source of bytes of the value.
+    /// Returns the span in the source of a range of the value. It covers at least one byte, unless
+    /// the token ends there.
     pub(crate) fn span(&self, range: std::ops::Range<usize>) -> Span {
         let last = range.end.saturating_sub(1).max(range.start);
         let end = self.offset(last).saturating_add(1).min(self.token.span.end as usize);
         Span::of_range(self.offset(range.start)..end)
     }
 
+    /// Returns the offset in the source of the byte at an offset in the value.
     fn offset(&self, offset: usize) -> usize {
         let index = self.pieces.partition_point(|(from, _)| *from <= offset).saturating_sub(1);
         let (from, start) =
@@ -48,7 +50,8 @@ impl StringMap {
     }
 }
 
-/// Calls a function with the pieces of the value of a string and their offsets in the source.
+/// Calls a function with each piece of the value of a string, and the offset of the piece in the
+/// source. A piece is a part of the value that stands as it is in the source, or a line end.
 fn decode(source: &[u8], token: Token, emit: &mut dyn FnMut(usize, &[u8])) {
     let start = token.span.start as usize;
     let bytes = token.span.of(source);
@@ -61,6 +64,7 @@ fn decode(source: &[u8], token: Token, emit: &mut dyn FnMut(usize, &[u8])) {
         decode_quoted(body, start + 1, emit);
         return;
     }
+    // The value begins on the line after `text:`.
     let head = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
     let mut position = head;
     while position < bytes.len() {
@@ -83,7 +87,8 @@ fn decode_quoted(body: &[u8], start: usize, emit: &mut dyn FnMut(usize, &[u8])) 
         let length = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
         emit_lines(rest.get(..length).unwrap_or_default(), start + position, emit);
         position += length + 1;
-        // The byte after a backslash stands for itself, also if it is a backslash.
+        // The backslash itself is left out. A backslash or a quotation mark after it is passed over
+        // here, so that it is not read as the beginning of another escape.
         if let Some(escaped @ (b'\\' | b'"')) = body.get(position) {
             emit(start + position, &[*escaped]);
             position += 1;
@@ -91,7 +96,7 @@ fn decode_quoted(body: &[u8], start: usize, emit: &mut dyn FnMut(usize, &[u8])) 
     }
 }
 
-/// Emits a text with CR LF at the ends of its lines.
+/// Emits a text with CR LF as its line ends.
 fn emit_lines(text: &[u8], start: usize, emit: &mut dyn FnMut(usize, &[u8])) {
     let mut position = 0;
     for end in memchr::memchr_iter(b'\n', text) {

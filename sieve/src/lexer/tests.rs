@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Returns the tokens other than blanks.
 fn tokens(source: &[u8]) -> Vec<Token> {
     Lexer::new(source).filter(|token| token.kind != TokenKind::Blank).collect()
 }
@@ -10,6 +11,7 @@ fn kinds(source: &str) -> Vec<TokenKind> {
     tokens(source.as_bytes()).iter().map(|token| token.kind).collect()
 }
 
+/// Returns the only token of a source.
 fn only(source: &str) -> Token {
     let all = tokens(source.as_bytes());
     assert_eq!(all.len(), 1, "{all:?}");

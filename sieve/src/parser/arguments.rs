@@ -6,8 +6,8 @@ use crate::lexer::TokenKind;
 use crate::span::Span;
 
 impl Parser<'_> {
-    /// Reads arguments up to a token that can be none. Inside the parentheses of a list of tests a
-    /// comma ends the arguments.
+    /// Reads arguments up to a token that cannot begin one. A comma or a closing parenthesis ends
+    /// them in a list of tests; elsewhere it is reported and passed over, as a closing bracket is.
     pub(super) fn arguments(&mut self, node: &mut Node) {
         loop {
             let kind = self.current.kind;
@@ -43,6 +43,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reports the current token, which cannot stand here, and passes over it.
     fn unexpected(&mut self, node: &mut Node) {
         let token = self.advance();
         let message = format!("`{}` cannot stand here", self.text(token.span));
@@ -50,7 +51,8 @@ impl Parser<'_> {
         node.is_damaged = true;
     }
 
-    /// Reads a list of strings in brackets.
+    /// Reads a list of strings in brackets. If it has errors, the node is damaged, and the list has
+    /// the strings that were found.
     fn string_list(&mut self, node: &mut Node) -> Argument {
         let open = self.advance().span;
         let mut items = Vec::new();
@@ -97,6 +99,8 @@ impl Parser<'_> {
                     is_complete = false;
                     needs_comma = true;
                 }
+                // What follows such a token shows that it was meant as an item. Otherwise the list
+                // was probably not closed before it.
                 TokenKind::Number(_) | TokenKind::Identifier | TokenKind::Tag
                     if matches!(self.next.kind, TokenKind::Comma | TokenKind::RightBracket) =>
                 {

@@ -1,12 +1,13 @@
-//! Says what is wrong with tokens.
+//! Makes diagnostics of the defects of tokens.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::Token;
 use crate::span::Span;
 
-/// Describes what is wrong with a token.
+/// Describes what is wrong with a token. `code` is its defect.
 pub(super) fn describe(source: &[u8], token: Token, code: Code) -> Diagnostic {
     let span = token.span;
+    // The token up to the end of its first line.
     let first_line = {
         let length = memchr::memchr2(b'\r', b'\n', span.of(source)).unwrap_or(span.len() as usize);
         Span::new(span.start, span.start.saturating_add(u32::try_from(length).unwrap_or(u32::MAX)))
@@ -36,6 +37,7 @@ pub(super) fn describe(source: &[u8], token: Token, code: Code) -> Diagnostic {
             Some("a text must stand in quotation marks"),
         ),
         Code::EmptyTag => (span, "a colon must be followed by a name".to_owned(), None),
+        // Characters that begin no token.
         _ if span.start == 0 && text.starts_with('\u{feff}') => (
             span,
             "the script begins with a byte order mark".to_owned(),

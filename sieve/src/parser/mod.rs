@@ -1,9 +1,12 @@
-//! Makes a generic tree of the tokens of a script (RFC 5228 §8.2).
+//! Makes a generic tree of the tokens of a script (RFC 5228 §8.2): commands, tests, arguments and
+//! blocks, without what their names mean.
 //!
-//! - Every error is reported, and reading goes on at the next `;`, `}`, `,`, `]` or command.
-//! - It reads each token once; errors do not make it go back.
+//! - Every error is reported, and reading goes on at the next `;`, `{`, `}`, `,`, `]` or command.
+//!   Only too many commands end the reading.
+//! - Each token is read once; errors do not make the parser go back.
 //! - Its recursion is bounded by the nesting limit: what is deeper is skipped without recursion.
-//! - It uses the vocabulary only to tell a missing `;` from a test that follows.
+//! - It asks the vocabulary only what a name can be: whether a name that follows an argument is a
+//!   test, or a command after a missing `;`.
 
 mod arguments;
 mod defect;
@@ -20,7 +23,8 @@ use crate::options::CompileLimits;
 use crate::span::Span;
 use crate::vocabulary::{self, Vocable};
 
-/// Parses a script. The source has at most `u32::MAX` bytes.
+/// Parses a script, and reports its errors to `diagnostics`. The source must have at most
+/// `u32::MAX` bytes.
 pub(crate) fn parse(
     source: &[u8],
     limits: &CompileLimits,
@@ -35,17 +39,23 @@ struct Parser<'a> {
     limits: &'a CompileLimits,
     diagnostics: &'a mut Diagnostics,
     tokens: Lexer<'a>,
+    /// The token that is looked at. Blanks and comments are passed over.
     current: Token,
+    /// The token after `current`.
     next: Token,
-    /// The token before `current`.
+    /// The token before `current`. A blank before the first token.
     last: Token,
+    /// How many blocks and tests are around the current token.
     depth: u8,
-    /// Lists of tests around the current token.
+    /// How many lists of tests are around the current token.
     lists: u16,
+    /// How many commands and tests were found so far.
     commands: u32,
+    /// Whether the nesting was reported as too deep.
     is_too_deep: bool,
-    /// Nothing more is read or reported.
+    /// Whether reading has ended early: nothing more is read or reported.
     is_aborted: bool,
+    /// How often the parser moved to the next token.
     #[cfg(test)]
     advances: usize,
 }
@@ -75,7 +85,7 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    /// Moves to the next token, reports what is wrong with it, and returns the one before.
+    /// Passes over the current token, and returns it.
     fn advance(&mut self) -> Token {
         #[cfg(test)]
         {
@@ -88,6 +98,8 @@ impl<'a> Parser<'a> {
         passed
     }
 
+    /// Reads the next token that is no blank or comment, and reports the defects of tokens. At the
+    /// end of the source, or after an abort, it returns the end again and again.
     fn read(&mut self) -> Token {
         if !self.is_aborted {
             for token in self.tokens.by_ref() {
@@ -114,13 +126,14 @@ impl<'a> Parser<'a> {
         self.report(Diagnostic::new(code, span, message));
     }
 
-    /// Ends the reading of the script.
+    /// Ends the reading of the script: the current token is now the end.
     fn abort(&mut self) {
         self.is_aborted = true;
         self.next = self.read();
         self.current = self.next;
     }
 
+    /// Returns the text of a span for a message, cut after 40 characters.
     fn text(&self, span: Span) -> String {
         let text = String::from_utf8_lossy(span.of(self.source));
         match text.char_indices().nth(40) {
@@ -133,7 +146,7 @@ impl<'a> Parser<'a> {
         vocabulary::lookup(&String::from_utf8_lossy(name.of(self.source)))
     }
 
-    /// Returns whether the current token is the name of a command that cannot be a test.
+    /// Returns whether the current token is the name of a command. No name is that of a test too.
     fn is_at_command(&self) -> bool {
         self.current.kind == TokenKind::Identifier
             && self.vocable(self.current.span).command.is_some()
@@ -198,6 +211,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a command with its `;` or its block. `None` if there are too many commands.
     fn command(&mut self) -> Option<Node> {
         if !self.count() {
             return None;
@@ -211,6 +225,8 @@ impl<'a> Parser<'a> {
             self.advance();
             return Some(node);
         }
+        // The end of the command is missing. That is not reported if an error before it explains
+        // it, unless the next command follows.
         let was_damaged = node.is_damaged;
         node.is_damaged = true;
         if self.last.defect.is_none() && !self.is_aborted {
@@ -242,7 +258,7 @@ impl<'a> Parser<'a> {
         false
     }
 
-    /// Reads a name, arguments and tests.
+    /// Reads a name, arguments and tests, up to a token that can be neither.
     fn node(&mut self) -> Node {
         let name = self.advance().span;
         let mut node = Node {
@@ -298,6 +314,8 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a test. `None` if there are too many commands and tests, or if it is nested too
+    /// deeply; then it is skipped.
     fn test(&mut self) -> Option<Node> {
         if !self.count() {
             return None;
@@ -313,6 +331,7 @@ impl<'a> Parser<'a> {
         Some(node)
     }
 
+    /// Reads a list of tests in parentheses.
     fn test_list(&mut self, node: &mut Node) {
         let open = self.advance().span;
         let mut needs_comma = false;
@@ -380,6 +399,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a block in braces. One that is nested too deeply is skipped, and is empty in the tree.
     fn block(&mut self) -> Block {
         let open = self.advance().span;
         if self.depth >= self.limits.nesting {
@@ -393,6 +413,7 @@ impl<'a> Parser<'a> {
         Block { open, commands }
     }
 
+    /// Reports the nesting as too deep, once in a script.
     fn too_deep(&mut self) {
         if !self.is_too_deep {
             self.is_too_deep = true;
@@ -402,8 +423,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips to where a command may begin: behind a `;`, before `{` and `}`, or before the name of
-    /// a command.
+    /// Skips to where a command may begin: after the next `;`, or before the next `{`, `}` or name
+    /// of a command.
     fn skip_to_command(&mut self) {
         loop {
             match self.current.kind {
@@ -420,7 +441,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a test with the tests in it, without recursion.
+    /// Skips a test with the tests in it, without recursion. Stops before the token that ends it.
     fn skip_test(&mut self) {
         let mut open = 0_usize;
         loop {
@@ -438,7 +459,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips the rest of a block with the blocks in it, without recursion.
+    /// Skips the rest of a block with the blocks in it and its closing brace, without recursion.
     fn skip_block(&mut self) {
         let mut open = 1_usize;
         while open > 0 && self.current.kind != TokenKind::End {

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::span::LineIndex;
 
+/// Returns the tree of a script, and its errors as `LINE:COLUMN CODE`.
 fn parsed(source: &str) -> (Vec<Node>, Vec<String>) {
     let mut diagnostics = Diagnostics::new(100);
     let nodes = parse(source.as_bytes(), &CompileLimits::default(), &mut diagnostics);
@@ -18,7 +19,8 @@ fn errors(source: &str) -> Vec<String> {
     parsed(source).1
 }
 
-/// Renders the shape of a tree.
+/// Renders the shape of a tree: the name of each command and test, a star for each argument, tests
+/// in parentheses, blocks in braces, and `;` at the end of each.
 fn shape(source: &str) -> String {
     fn push(out: &mut String, source: &str, node: &Node) {
         out.push_str(&String::from_utf8_lossy(node.name.of(source.as_bytes())));
@@ -94,11 +96,13 @@ fn every_error_is_reported_at_its_place() {
 fn nesting_and_commands_are_limited() {
     let deep = |levels: usize| format!("{}{}", "if true {".repeat(levels), "}".repeat(levels));
     assert_eq!(errors(&deep(32)), [""; 0]);
+    // Two errors: the depth, and `keep` without `;`. So the rest is still read.
     assert_eq!(errors(&format!("{}keep", deep(33))).len(), 2);
     assert_eq!(errors(&format!("if {}true {{}} keep", "not ".repeat(40))).len(), 2);
     assert_eq!(errors(&format!("if {}true", "anyof (".repeat(100_000))).len(), 1);
     assert_eq!(errors(&deep(200_000)).len(), 1);
     assert_eq!(errors(&"keep;".repeat(10_000)), [""; 0]);
+    // The command after the first 10,000, which have five characters each.
     assert_eq!(errors(&"keep;".repeat(20_000)), ["1:50001 S0112"]);
 }
 
@@ -110,12 +114,14 @@ proptest! {
         let mut parser = Parser::new(source.as_bytes(), &limits, &mut diagnostics);
         parser.commands(None);
         let tokens = Lexer::new(source.as_bytes()).filter(|token| !token.is_trivia()).count();
+        // The first two moves fill `current` and `next`.
         prop_assert!(parser.advances <= tokens + 2, "{} of {tokens}", parser.advances);
         let end = parser.current.kind;
         prop_assert_eq!(end, TokenKind::End);
     }
 }
 
+/// Words of scripts in any order, separated by blanks.
 fn soup() -> impl Strategy<Value = String> {
     let words = [
         "if",

@@ -1,4 +1,5 @@
-//! The generic tree of a script (RFC 5228 §8.2): what its tokens say without what names mean.
+//! The generic tree of a script (RFC 5228 §8.2): its commands, tests and arguments, without what
+//! their names mean.
 
 use crate::lexer::Token;
 use crate::span::Span;
@@ -7,14 +8,17 @@ use crate::span::Span;
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) name: Span,
-    /// From the name to the last argument or test.
+    /// From the name to the last argument or test, without a block.
     pub(crate) span: Span,
     pub(crate) arguments: Vec<Argument>,
+    /// The tests right inside it.
     pub(crate) tests: Vec<Self>,
-    /// The tests stand in parentheses.
+    /// Whether the tests stand in parentheses.
     pub(crate) is_test_list: bool,
+    /// `None` without a block, as in every test.
     pub(crate) block: Option<Block>,
-    /// The parser reported an error inside: what is missing needs no further report.
+    /// Whether the parser reported an error inside, other than in the block. Then something may be
+    /// missing in the tree, which needs no further report.
     pub(crate) is_damaged: bool,
 }
 
@@ -36,7 +40,7 @@ pub(crate) enum ArgumentKind {
     /// The span includes the colon.
     Tag,
     Number(u64),
-    /// A single string, or a list in brackets.
+    /// A single string, or a list in brackets (`is_list`).
     Strings {
         items: Vec<Token>,
         is_list: bool,

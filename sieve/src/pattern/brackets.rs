@@ -1,8 +1,8 @@
 //! Rewrites the bracket expressions of POSIX (IEEE 1003.1, section 9.3.5) for the library, whose
 //! classes have operators and can be nested.
 //!
-//! - In POSIX, `[` in a bracket expression stands for itself, and so do `&&`, `~~` and, at either
-//!   end of a range, `-`.
+//! - In POSIX, `[` in a bracket expression stands for itself, and so do `&&` and `~~`. So does `-`
+//!   as the first or last character of the expression, or at either end of a range.
 //! - `[=c=]` and `[.c.]` are the character `c`: no locale is defined.
 //! - A backslash escapes, as outside of brackets, and classes such as `\w` may stand in brackets.
 //!   In POSIX a backslash stands for itself here; scripts that were written for other engines have
@@ -13,8 +13,8 @@ use std::str::CharIndices;
 
 use super::PatternError;
 
-/// Returns a pattern that means to the library what `pattern` means in POSIX. What is not closed
-/// stays as it is: the library reports it.
+/// Returns a pattern that means to the library what `pattern` means in POSIX. If a bracket
+/// expression is not closed, the whole pattern is returned as it is: the library reports it.
 ///
 /// # Errors
 /// `Unsupported` for a collating element or a class of equivalents that is no single character.
@@ -32,24 +32,26 @@ pub(super) fn rewrite(pattern: &str) -> Result<String, PatternError> {
     Ok(out)
 }
 
+/// A pattern, and the characters of it that are not read yet.
 struct Rest<'a> {
     pattern: &'a str,
     chars: Peekable<CharIndices<'a>>,
 }
 
 impl<'a> Rest<'a> {
-    /// The text that is left.
+    /// Returns the text that is left.
     fn text(&mut self) -> &'a str {
         let at = self.chars.peek().map_or(self.pattern.len(), |(at, _)| *at);
         self.pattern.get(at..).unwrap_or_default()
     }
 
-    /// Passes over a character if it comes next.
+    /// Passes over a character if it comes next. Returns whether it does.
     fn eat(&mut self, c: char) -> bool {
         self.chars.next_if(|(_, next)| *next == c).is_some()
     }
 
-    /// Writes a bracket expression after its `[`, with its `]`. Returns `false` if it has none.
+    /// Reads a bracket expression after its `[`, and writes the same for the library, with its `]`.
+    /// Returns `false` if the `]` is missing.
     fn bracket(&mut self, out: &mut String) -> Result<bool, PatternError> {
         if self.eat('^') {
             out.push('^');
@@ -62,7 +64,7 @@ impl<'a> Rest<'a> {
             }
             is_first = false;
             self.item(out)?;
-            // Anything but `-]` after `-` is the other end of a range.
+            // A `-` begins the other half of a range, unless `]` follows it.
             if self.text().starts_with('-') && !self.text().starts_with("-]") {
                 self.chars.next();
                 out.push('-');
@@ -72,7 +74,8 @@ impl<'a> Rest<'a> {
         Ok(false)
     }
 
-    /// Writes a character, an escape, or what stands in brackets of its own.
+    /// Reads one item of a bracket expression, and writes the same for the library: a class such as
+    /// `[:alpha:]`, an element in brackets of its own such as `[=c=]`, an escape, or a character.
     fn item(&mut self, out: &mut String) -> Result<(), PatternError> {
         let text = self.text();
         if let Some(class) = class(text) {
@@ -95,6 +98,7 @@ impl<'a> Rest<'a> {
                 return Err(PatternError::Unsupported("a collating element of several characters"));
             }
             inner.chars().take(1).for_each(|c| push_literal(c, out));
+            // The element with the two characters before it and the two after it.
             let whole = first.saturating_add(4);
             self.skip(text.get(..whole).unwrap_or(text));
             return Ok(());
@@ -117,11 +121,12 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The class of characters that a text begins with, such as `[:alpha:]`.
+/// Returns the class with which a text begins, such as `[:alpha:]`. `None` if there is none.
 fn class(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("[:")?;
     let end = inner.find(|c: char| !c.is_ascii_lowercase() && c != '^')?;
     inner.get(end..)?.starts_with(":]").then_some(())?;
+    // The name with `[:` before it and `:]` after it.
     text.get(..end.checked_add(4)?)
 }
 

@@ -7,7 +7,7 @@ use crate::address::AddressSpec;
 use crate::ir::{AddressPart, AddressTest};
 
 impl Run<'_> {
-    /// Compares addresses in fields, also those in groups. What is no address has no value.
+    /// Compares the addresses in fields, also those in groups. What is no address gives no value.
     pub(super) fn address_test(
         &mut self,
         frame: &mut Frame<'_>,
@@ -27,7 +27,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns a part of an address. `None` if the address has no such part, which no key matches.
+/// Returns a part of an address. `None` if the address has no such part: then there is no value
+/// that a key could match.
 pub(super) fn address_part(
     address: &AddressSpec,
     part: AddressPart,
@@ -40,7 +41,9 @@ pub(super) fn address_part(
     }
 }
 
-/// Returns the local part, or what of it stands before or after the first separator.
+/// Returns the local part, or with `User` and `Detail` what of it stands before and after the first
+/// separator. Without a separator, `User` is the whole local part and `Detail` is `None`. A caller
+/// that wants the domain does not call it.
 pub(super) fn local_part<'t>(
     local: &'t str,
     part: AddressPart,

@@ -2,12 +2,14 @@
 //!
 //! - `:raw` is what follows the header, `:content` the decoded parts of some types, `:text` the
 //!   readable text of every text part.
-//! - Each part is a value of its own. Parts that a script has replaced have their new content.
-//! - A message that ends with its header has no body, and every test is false.
-//! - It sets no match variables.
+//! - Each part is a value of its own. Parts that a script has replaced have their new content; but
+//!   `:raw` shows that only if the message as a whole was replaced.
+//! - A message without an empty line after its header has no body, and every test is false.
+//! - The test sets no match variables.
 
 use std::borrow::Cow;
 
+use super::fuel::FIELD_COST;
 use super::matching::Captures;
 use super::message::{NodeContent, NodeId, split_entity};
 use super::{Frame, Result, Run};
@@ -15,6 +17,7 @@ use crate::ir::{BodyTransform, Comparison};
 use crate::message::Part;
 
 impl<'a> Run<'a> {
+    /// Evaluates `body`. Values are made one by one, until one matches.
     pub(super) fn body(
         &mut self,
         frame: &mut Frame<'_>,
@@ -32,7 +35,7 @@ impl<'a> Run<'a> {
         let nodes = match transform {
             BodyTransform::Raw => vec![self.seen_message(frame)],
             BodyTransform::Content(_) | BodyTransform::Text => {
-                self.fuel.bytes(self.message.all().len().saturating_mul(16))?;
+                self.fuel.bytes(self.message.all().len().saturating_mul(FIELD_COST))?;
                 self.message.with_inside(self.seen_message(frame))
             }
         };
@@ -61,13 +64,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether an empty line follows the header, even if nothing follows the line. Without
-    /// it, every test of the body is false (RFC 5173 §4).
+    /// Returns whether an empty line follows the header, even if nothing follows this line. If not,
+    /// every test of the body is false (RFC 5173 §4). What a script has made always has a body.
     fn has_body(&self, node: NodeId) -> bool {
         let part = self.message.received(node).map(|(_, part)| part);
         part.is_none_or(|part| part.header.end < part.body.start || !part.body.is_empty())
     }
 
+    /// Returns what `:raw` compares: the new content if the script has replaced the message, or
+    /// else the body as received. Around an enclosed message this is the body of the enclosed
+    /// message.
     fn raw_body(&mut self, node: NodeId) -> Result<Cow<'a, str>> {
         let view = self.message.view();
         let part = self.message.received(node).map(|(_, part)| part);
@@ -84,7 +90,9 @@ impl<'a> Run<'a> {
         Ok(text)
     }
 
-    /// Returns what `:content` compares of a part, if its type is one of those given.
+    /// Returns what `:content` compares of a part (RFC 5173 §5.2): nothing if its type is none of
+    /// `types`. A multipart has two values, its prologue and its epilogue; a `message/rfc822` has
+    /// one, the header of the message in it; another part has its decoded content.
     fn part_content(&mut self, node: NodeId, types: &[String]) -> Result<Vec<Cow<'a, str>>> {
         let is_one =
             |main: &str, subtype: &str| types.iter().any(|one| is_type(one, main, subtype));
@@ -121,7 +129,9 @@ impl<'a> Run<'a> {
         Ok(vec![text])
     }
 
-    /// The same of a part that the script has made or replaced.
+    /// Returns what `:content` compares of a part that the script has made or replaced: its text,
+    /// or the content of its MIME entity. A multipart and a `message/rfc822` that `enclose` made
+    /// have no value.
     fn made_content(
         &mut self,
         node: NodeId,
@@ -142,7 +152,8 @@ impl<'a> Run<'a> {
         Ok(vec![Cow::Owned(text)])
     }
 
-    /// Returns the type of a MIME entity in lower case.
+    /// Returns the main type and the subtype of a MIME entity in lower case, `text` and `plain` if
+    /// it names none.
     fn entity_type(&self, text: &str) -> (String, String) {
         let (fields, _) = split_entity(text);
         let is_type = |name: &str| name.eq_ignore_ascii_case("Content-Type");
@@ -156,13 +167,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the text of a part whose charset or encoding is unknown, as far as it can be read.
+    /// Returns the text of a part whose charset or transfer encoding is not known, as far as it can
+    /// be read. `None` if it is no text part as received.
     fn undecoded_text(&self, node: NodeId) -> Option<Cow<'a, str>> {
         let (id, _) = self.message.received(node)?;
         self.message.view().text(id)
     }
 
-    /// Returns the readable text of a part, `None` if it has none or cannot be decoded.
+    /// Returns the readable text of a part. `None` if it is no text, or if its charset or transfer
+    /// encoding is not known.
     pub(super) fn part_text(&mut self, node: NodeId) -> Result<Option<Cow<'a, str>>> {
         if let Some((id, part)) = self.message.received(node) {
             if part.main_type != "text" {
@@ -176,7 +189,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns what stands before the first part of a multipart and after its last one, without the
-    /// delimiter lines.
+    /// delimiter lines. If the multipart has no parts, its whole body stands before.
     fn around_parts(&self, node: NodeId, part: &Part) -> (&'a [u8], &'a [u8]) {
         let raw = self.message.view().raw();
         let parts = self.message.view().parts();
@@ -194,7 +207,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns where the last line begins that a delimiter could be: it begins with `--`.
+/// Returns where the last line begins that could be a delimiter, since it begins with `--`. The
+/// length of the text if there is none.
 fn last_delimiter(text: &[u8]) -> usize {
     let mut end = text.len();
     loop {
@@ -210,7 +224,7 @@ fn last_delimiter(text: &[u8]) -> usize {
     }
 }
 
-/// Returns what follows the first line that begins with `--`.
+/// Returns what follows the first line that begins with `--`, nothing if there is no such line.
 fn after_delimiter(text: &[u8]) -> &[u8] {
     let mut rest = text;
     loop {
@@ -223,7 +237,8 @@ fn after_delimiter(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns whether a type is one that `:content` names (RFC 5173 §5.2).
+/// Returns whether a part has the type that `:content` names: a main type, a whole type, or the
+/// empty string, which stands for all (RFC 5173 §5.2).
 fn is_type(wanted: &str, main: &str, subtype: &str) -> bool {
     match wanted.split_once('/') {
         None => wanted.is_empty() || wanted.eq_ignore_ascii_case(main),

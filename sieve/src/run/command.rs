@@ -1,12 +1,13 @@
 //! Runs blocks and commands.
 
+use super::fuel::FLAG_COST;
 use super::{Flow, Frame, Result, Run};
 use crate::ir::{Command, CommandKind, FileInto, FlagOperation, If, StringExpr, VariableId};
 use crate::outcome::RuntimeErrorKind;
 use crate::plan::Target;
 
 impl Run<'_> {
-    /// Runs commands until one leaves the block.
+    /// Runs the commands of a block up to its end, or until one of them leaves it.
     pub(super) fn block(&mut self, frame: &mut Frame<'_>, commands: &[Command]) -> Result<Flow> {
         self.nested(|run| {
             for command in commands {
@@ -42,6 +43,7 @@ impl Run<'_> {
         Ok(flow)
     }
 
+    /// Runs the block of the first branch whose test is true, or else that of `else`.
     fn condition(&mut self, frame: &mut Frame<'_>, condition: &If) -> Result<Flow> {
         for branch in &condition.branches {
             if self.test(frame, &branch.test)? {
@@ -54,7 +56,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a command after which the next one follows.
+    /// Runs a command after which the next one follows, unless it fails.
     fn action(&mut self, frame: &mut Frame<'_>, kind: &CommandKind) -> Result<()> {
         match kind {
             CommandKind::Keep { flags } => {
@@ -94,6 +96,7 @@ impl Run<'_> {
                 let message = self.expand(frame, message)?;
                 Err(RuntimeErrorKind::Script(message))
             }
+            // `global` has no effect in a run. The others are run by `command`.
             CommandKind::If(_)
             | CommandKind::Stop
             | CommandKind::Return
@@ -117,7 +120,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// `setflag`, `addflag` and `removeflag` (RFC 5232 §3).
+    /// Runs `setflag`, `addflag` and `removeflag` (RFC 5232 §3). Without a variable they change the
+    /// internal variable.
     fn change_flags(
         &mut self,
         frame: &mut Frame<'_>,
@@ -126,7 +130,7 @@ impl Run<'_> {
         texts: &[StringExpr],
     ) -> Result<()> {
         let texts = self.expand_all(frame, texts)?;
-        self.fuel.bytes(self.flags.len().saturating_mul(8))?;
+        self.fuel.bytes(self.flags.len().saturating_mul(FLAG_COST))?;
         let mut flags = match (operation, variable) {
             (FlagOperation::Set, _) => crate::flag::FlagSet::new(),
             (_, None) => self.flags.clone(),
@@ -137,7 +141,8 @@ impl Run<'_> {
                 FlagOperation::Set | FlagOperation::Add => self.add_flags(&mut flags, &text)?,
                 FlagOperation::Remove => {
                     let words = text.split_ascii_whitespace().count();
-                    self.fuel.bytes(flags.len().saturating_mul(words).saturating_mul(8))?;
+                    let comparisons = flags.len().saturating_mul(words);
+                    self.fuel.bytes(comparisons.saturating_mul(FLAG_COST))?;
                     flags.remove_words(&text);
                 }
             }

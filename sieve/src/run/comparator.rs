@@ -1,8 +1,8 @@
 //! Comparators (RFC 4790, RFC 5051).
 //!
-//! - [`fold`] makes of a text the bytes by which a comparator compares it for equality, order and
-//!   parts.
-//! - `i;ascii-numeric` has no such bytes: it compares numbers of any length.
+//! - [`fold`] turns a text into bytes: a comparator compares these bytes for equality and order,
+//!   and finds parts of a text in them.
+//! - `i;ascii-numeric` has no such bytes: [`compare`] compares numbers of any length.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,7 +11,8 @@ use unicode_normalization::char::decompose_compatible;
 
 use crate::extension::Comparator;
 
-/// Returns the form of a text whose bytes are compared. Of `i;ascii-numeric` it is the text.
+/// Returns the bytes of a text that a comparator compares. For `i;ascii-numeric`, which compares no
+/// bytes, they are the text itself.
 pub(super) fn fold(comparator: Comparator, text: &str) -> Cow<'_, [u8]> {
     match comparator {
         Comparator::Octet | Comparator::AsciiNumeric => Cow::Borrowed(text.as_bytes()),
@@ -35,7 +36,8 @@ pub(super) fn compare(comparator: Comparator, a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Passes on the canonical form of a character (RFC 5051 §2): its titlecase, decomposed.
+/// Calls `emit` with each character of the canonical form of a character (RFC 5051 §2): its
+/// titlecase, decomposed.
 pub(super) fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     if c.is_ascii() {
         emit(c.to_ascii_uppercase());
@@ -44,8 +46,9 @@ pub(super) fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     }
 }
 
-/// Returns the titlecase of a character, one character always. The standard library has only the
-/// full uppercase, which differs for digraphs, for Georgian, and where it has several characters.
+/// Returns the titlecase of a character, which is always one character. The standard library has
+/// only the full uppercase. It differs for digraphs and for Georgian, and it may have several
+/// characters.
 fn simple_titlecase(c: char) -> char {
     match c {
         '\u{1c4}'..='\u{1c6}' => '\u{1c5}',
@@ -53,7 +56,7 @@ fn simple_titlecase(c: char) -> char {
         '\u{1ca}'..='\u{1cc}' => '\u{1cb}',
         '\u{1f1}'..='\u{1f3}' => '\u{1f2}',
         '\u{10d0}'..='\u{10ff}' => c,
-        // Greek with iota subscript: the forms with capital letters stand eight or nine after.
+        // Greek with iota subscript: the number of the capital letter is higher by eight or nine.
         '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => shift(c, 8),
         '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => shift(c, 9),
         _ => {
@@ -70,14 +73,15 @@ fn shift(c: char, by: u32) -> char {
     char::from_u32(u32::from(c).saturating_add(by)).unwrap_or(c)
 }
 
-/// Returns the digits with which a text begins, without leading zeros. `None` is infinity (RFC 4790
-/// §9.1).
+/// Returns the digits with which a text begins, without leading zeros: no digits for zero. `None`
+/// if it begins with no digit, which stands for infinity (RFC 4790 §9.1).
 fn number(text: &str) -> Option<&str> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let digits = text.get(..end).filter(|digits| !digits.is_empty())?;
     Some(digits.trim_start_matches('0'))
 }
 
+/// Compares two results of [`number`]. Of two numbers without leading zeros the longer is greater.
 fn compare_numbers(a: Option<&str>, b: Option<&str>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
@@ -144,6 +148,7 @@ mod tests {
         ) {
             let value = |text: &str| {
                 let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+                // Without digits it is infinity. The 12 digits of a number stay below the maximum.
                 digits.parse::<u64>().unwrap_or(u64::MAX)
             };
             prop_assert_eq!(compare(Comparator::AsciiNumeric, &a, &b), value(&a).cmp(&value(&b)));

@@ -10,6 +10,7 @@ use jiff::tz::Offset;
 use super::{Frame, Result, Run};
 use crate::ir::{Comparison, DatePart, DateTest, DateZone, FieldIndex, Keyword, UtcOffset};
 
+/// Accepts a weekday that is not that of the date.
 const PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
 
 /// The day 0 of Modified Julian Days.
@@ -20,6 +21,8 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 impl Run<'_> {
+    /// Evaluates `date`. Without `:index` the first field counts. A field that does not exist or
+    /// has no date gives no value.
     pub(super) fn date(&mut self, frame: &mut Frame<'_>, test: &DateTest) -> Result<bool> {
         let name = self.expand(frame, &test.field)?;
         let part = self.keyword(frame, &test.part, DatePart::parse, "part of a date")?;
@@ -43,6 +46,7 @@ impl Run<'_> {
         self.matches_any(frame, &test.comparison, &value.into_iter().collect::<Vec<_>>())
     }
 
+    /// Evaluates `currentdate`. Without a zone, that of the account counts.
     pub(super) fn current_date(
         &mut self,
         frame: &mut Frame<'_>,
@@ -62,7 +66,7 @@ impl Run<'_> {
         self.matches_any(frame, comparison, &[Cow::Owned(moment.part(part))])
     }
 
-    /// Expresses a time in the zone of the account.
+    /// Expresses a time in the zone of the account, whose offset counts in whole minutes.
     pub(super) fn local(&self, time: Timestamp) -> Moment {
         let seconds = self.world.zone().to_offset(time).seconds();
         Moment::new(time, i16::try_from(seconds / 60).unwrap_or(0))
@@ -78,6 +82,8 @@ pub(super) struct Moment {
 }
 
 impl Moment {
+    /// Expresses a time in the zone that is so many minutes east of Greenwich. An offset that is
+    /// out of range counts as 0.
     pub(super) fn new(time: Timestamp, minutes: i16) -> Self {
         let offset = Offset::from_seconds(i32::from(minutes) * 60);
         let offset = offset.unwrap_or(Offset::UTC);
@@ -125,6 +131,7 @@ impl Moment {
         }
     }
 
+    /// Returns the offset as `+hhmm` or `-hhmm`, with a separator before the minutes.
     fn zone(self, separator: &str) -> String {
         let sign = if self.offset < 0 { '-' } else { '+' };
         let minutes = self.offset.unsigned_abs();
@@ -145,9 +152,9 @@ fn weekday(day: Date) -> usize {
     }
 }
 
-/// Parses a date of RFC 5322 that makes up a value or follows its last semicolon (RFC 5260 §4).
-/// Returns the time and the minutes of its zone. Zones with unknown names count as UTC (RFC 5322
-/// §4.3).
+/// Parses the value of a field as a date of RFC 5322. If the value has semicolons, the date is what
+/// follows the last one (RFC 5260 §4). Returns the time and the offset of its zone in minutes,
+/// `None` if there is no date. Zones with unknown names count as UTC (RFC 5322 §4.3).
 fn parse(value: &str) -> Option<(Timestamp, i16)> {
     let value = without_comments(value);
     let text = value.rsplit_once(';').map_or(value.as_str(), |(_, date)| date);
@@ -165,7 +172,8 @@ fn parse(value: &str) -> Option<(Timestamp, i16)> {
     Some((zoned.timestamp(), minutes))
 }
 
-/// Returns a value without comments, which may contain others.
+/// Returns a value with a blank in place of each comment. Comments may contain others. One that is
+/// not closed ends with the value.
 fn without_comments(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut depth = 0_usize;

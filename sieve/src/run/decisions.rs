@@ -1,13 +1,16 @@
 //! The plan as it grows, and the conflicts of actions (RFC 5228 §2.10).
 //!
-//! - A mailbox gets the message once: of several stores the flags (RFC 5232 §3) and the version of
-//!   the last one count, and the place of the first one.
-//! - A second `vacation` (RFC 5230 §4.7), a second refusal, and a refusal beside a response or a
-//!   delivery (RFC 5429 §2.4) fail the run when they are executed, in whichever order.
-//! - The implicit keep is decided at the end, with the flags and the version of then.
+//! - A mailbox gets the message once. If a script stores several times into one, the flags (RFC
+//!   5232 §3) and the version of the last time count; the action keeps the place of the first time.
+//! - A second `vacation` (RFC 5230 §4.7) fails the run when it is executed, and so does a second
+//!   refusal. A refusal and a response, or a refusal and a delivery (RFC 5429 §2.4), fail the run
+//!   when the later of the two is executed.
+//! - The implicit keep is decided after the last command, with the flags and the version that the
+//!   message has then.
 
 use jiff::Timestamp;
 
+use super::fuel::FLAG_COST;
 use super::{Result, Run};
 use crate::flag::FlagSet;
 use crate::ir::{RejectKind, StringExpr};
@@ -15,28 +18,35 @@ use crate::message::PartId;
 use crate::outcome::{Place, RuntimeErrorKind, WarningKind};
 use crate::plan::{Action, DupKey, ImplicitKeep, MessageEdits, Plan, Target, Version};
 
+/// What making the edits of a version costs for each line of the header, in bytes.
+const LINE_COST: usize = 4;
+
 /// What a run has decided so far.
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
+    /// The actions so far, without records of the `duplicate` test.
     pub actions: Vec<Action>,
+    /// The edited versions that actions used so far. Some may be used no more.
     versions: Vec<MessageEdits>,
-    /// Records of the `duplicate` test. A plan that fails has none.
+    /// Records of the `duplicate` test: the key, and the time until which it is kept. They become
+    /// actions when the plan is completed.
     marks: Vec<(DupKey, Timestamp)>,
     /// Whether an action has cancelled the implicit keep.
     is_keep_cancelled: bool,
-    /// Whether the message is kept if nothing else stores it, although the implicit keep is
-    /// cancelled.
+    /// Whether the message is kept if no action stores it, even if the implicit keep is cancelled.
     must_be_stored: bool,
-    /// The first of each kind that was executed, with its name.
+    /// The first action of each kind that was executed: its kind, name and place.
     taken: Vec<(Kind, &'static str, Place)>,
 }
 
-/// Actions that conflict with one another.
+/// The kinds of actions between which there are conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `keep`, `fileinto`, `redirect`
     Delivery,
+    /// The command `vacation`.
     Response,
+    /// `reject` or `ereject`.
     Refusal,
 }
 
@@ -55,12 +65,13 @@ impl Decisions {
         self.is_keep_cancelled = true;
     }
 
+    /// Keeps the message at the end if no action stores it, even if the implicit keep is cancelled.
     pub(super) const fn require_store(&mut self) {
         self.must_be_stored = true;
     }
 
-    /// Records a message of the `duplicate` test. Of several times for one key the last one counts
-    /// (RFC 7352 §3.3).
+    /// Records the message for the `duplicate` test. If a key is recorded several times, the last
+    /// `until` counts (RFC 7352 §3.3).
     fn mark(&mut self, key: DupKey, until: Timestamp) {
         self.marks.retain(|(known, _)| *known != key);
         self.marks.push((key, until));
@@ -72,10 +83,11 @@ impl Decisions {
 }
 
 impl Run<'_> {
-    /// Notes that an action of a kind is executed.
+    /// Notes that an action of a kind is executed. `name` is that of its command.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::IncompatibleActions`] if another one was executed before.
+    /// [`RuntimeErrorKind::IncompatibleActions`] if an action that conflicts with it was executed
+    /// before.
     pub(super) fn take(&mut self, kind: Kind, name: &'static str) -> Result<()> {
         let conflict =
             self.decisions.taken.iter().find(|(other, _, _)| kind.conflicts_with(*other));
@@ -93,13 +105,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Adds an action to the plan.
+    /// Adds an action to the plan. Fails if the plan has too many.
     pub(super) fn push_action(&mut self, action: Action) -> Result<()> {
         self.trace_action(&action);
         self.decisions.actions.push(action);
         self.count_actions()
     }
 
+    /// Adds a record of the `duplicate` test to the plan. Fails if the plan has too many actions.
     pub(super) fn mark_duplicate(&mut self, key: DupKey, until: Timestamp) -> Result<()> {
         self.decisions.mark(key, until);
         self.count_actions()
@@ -110,7 +123,7 @@ impl Run<'_> {
         self.within("actions", count, u64::from(self.limits.actions))
     }
 
-    /// Counts the messages that the plan sends.
+    /// Fails if the plan sends more messages than the limits allow.
     pub(super) fn count_sent(&self) -> Result<()> {
         let count_of = |is_one: fn(&Action) -> bool| {
             self.decisions.actions.iter().filter(|action| is_one(action)).count()
@@ -124,7 +137,8 @@ impl Run<'_> {
         self.within("sent messages", sent, u64::from(self.limits.sent_messages))
     }
 
-    /// Stores the message in a mailbox.
+    /// Adds a store to the plan, or changes the one into the same mailbox if there is one. `name`
+    /// is that of the command.
     pub(super) fn store(
         &mut self,
         name: &'static str,
@@ -132,7 +146,7 @@ impl Run<'_> {
         new_flags: FlagSet,
     ) -> Result<()> {
         self.take(Kind::Delivery, name)?;
-        self.fuel.bytes(new_flags.len().saturating_mul(8))?;
+        self.fuel.bytes(new_flags.len().saturating_mul(FLAG_COST))?;
         let version = self.version(true)?;
         let existing = self.decisions.actions.iter_mut().find_map(|action| match action {
             Action::Store { to, flags, message } if is_same(to, &target) => Some((flags, message)),
@@ -165,7 +179,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the version of the message as it is now.
+    /// Returns the version of the message as it is now, and adds it to the versions if it is new.
+    /// Without enclosures it is the message inside them.
     pub(super) fn version(&mut self, with_enclosures: bool) -> Result<Version> {
         if !self.message.is_edited() {
             return Ok(Version::Original);
@@ -173,7 +188,7 @@ impl Run<'_> {
         let fields = self.message.view().fields(PartId::ROOT).len();
         let lines = self.message.lines().len().saturating_add(fields);
         let added = self.added_header.saturating_add(self.replaced_body);
-        self.fuel.bytes(lines.saturating_mul(4).saturating_add(added))?;
+        self.fuel.bytes(lines.saturating_mul(LINE_COST).saturating_add(added))?;
         let Some(edits) = self.message.edits(with_enclosures) else {
             return Ok(Version::Original);
         };
@@ -191,7 +206,7 @@ impl Run<'_> {
         Ok(Version::Edited(u16::try_from(index).unwrap_or(u16::MAX)))
     }
 
-    /// Reads flags, with a warning for each word that is none.
+    /// Reads the flags of an argument. A word that is no flag is left out, with a warning.
     pub(super) fn flag_set(
         &mut self,
         frame: &super::Frame<'_>,
@@ -204,10 +219,11 @@ impl Run<'_> {
         Ok(flags)
     }
 
-    /// Adds the words of a text to flags, with a warning for each that is none.
+    /// Adds the words of a text to a set of flags. A word that is no flag is left out, with a
+    /// warning.
     pub(super) fn add_flags(&mut self, flags: &mut FlagSet, text: &str) -> Result<()> {
         for word in text.split_ascii_whitespace() {
-            self.fuel.bytes(flags.len().saturating_mul(8))?;
+            self.fuel.bytes(flags.len().saturating_mul(FLAG_COST))?;
             if !flags.insert(word) {
                 self.warn(WarningKind::FlagIgnored(word.to_owned()));
             }
@@ -215,7 +231,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Completes the plan after the last command.
+    /// Completes the plan after the last command. If the message is kept implicitly and an action
+    /// stores it in the Inbox already, this action gets the flags and the version of the implicit
+    /// keep. The records of the `duplicate` test become the last actions.
     pub(super) fn finish(&mut self) -> Result<Plan> {
         let is_kept = !self.decisions.is_keep_cancelled
             || (self.decisions.must_be_stored && !self.decisions.stores());
@@ -246,7 +264,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns whether two targets are one mailbox.
+/// Returns whether two targets are one mailbox: they have the same id, or the same name to create.
 fn is_same(a: &Target, b: &Target) -> bool {
     match (a, b) {
         (Target::Inbox, Target::Inbox) => true,
@@ -256,7 +274,8 @@ fn is_same(a: &Target, b: &Target) -> bool {
     }
 }
 
-/// Removes the versions that no action uses.
+/// Removes the versions that neither an action nor the implicit keep uses, and numbers the others
+/// in the order of their first use.
 fn remove_unused_versions(plan: &mut Plan) {
     let mut used = Vec::new();
     let mut renumber = |version: &mut Version| {

@@ -1,7 +1,7 @@
 //! `duplicate` (RFC 7352).
 //!
-//! The records of earlier runs count, never those of this one. New records are part of the plan, so
-//! that a run that fails leaves none.
+//! Only the records of earlier runs count, not those of this one. New records are part of the plan,
+//! so that a run that fails leaves none.
 
 use super::redirect::after;
 use super::{Frame, Result, Run};
@@ -9,6 +9,9 @@ use crate::ir::{DuplicateId, DuplicateTest};
 use crate::plan::DupKey;
 
 impl Run<'_> {
+    /// Evaluates `duplicate`. It is false, and nothing is recorded, if the field does not exist or
+    /// is empty, and with `:seconds 0` (RFC 7352 §3.3). A duplicate is recorded anew only with
+    /// `:last`.
     pub(super) fn duplicate(&mut self, frame: &Frame<'_>, test: &DuplicateTest) -> Result<bool> {
         let handle = self.expand_option(frame, test.handle.as_ref())?;
         let value = match &test.id {

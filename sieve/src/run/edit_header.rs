@@ -1,8 +1,11 @@
 //! `addheader` and `deleteheader` (RFC 5293).
 //!
 //! - Later tests and actions see the header as edited.
-//! - Protected fields are neither added nor deleted: the command is ignored, with a warning.
+//! - A command that names a protected field is ignored, with a warning.
+//! - `deleteheader` leaves the fields that `replace` has kept as Original-Subject or Original-From,
+//!   and those that the host makes, with a warning. It deletes other fields of the same name.
 
+use super::fuel::FIELD_COST;
 use super::matching::Captures;
 use super::message::{AddedField, Line};
 use super::strings::single_line;
@@ -13,6 +16,7 @@ use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::HeaderField;
 
 impl Run<'_> {
+    /// Runs `addheader`, as the last field of the header if `last`, or else as the first.
     pub(super) fn add_header(
         &mut self,
         frame: &Frame<'_>,
@@ -29,14 +33,15 @@ impl Run<'_> {
         })
     }
 
-    /// Adds a field, within the limit of added bytes.
+    /// Adds a field. Fails if the fields that were added so far exceed the limit of bytes.
     pub(super) fn add_line(&mut self, added: AddedField) -> Result<()> {
         self.count_header(&added)?;
         self.message.add_field(added);
         Ok(())
     }
 
-    /// Counts the bytes of a field that is added.
+    /// Counts the bytes of a field that is added, without adding it. Fails as [`Self::add_line`]
+    /// does.
     pub(super) fn count_header(&mut self, added: &AddedField) -> Result<()> {
         let HeaderField { name, value } = &added.field;
         // The colon, the blank after it, and the line end.
@@ -47,6 +52,7 @@ impl Run<'_> {
         self.fuel.bytes(len.saturating_add(self.message.lines().len()))
     }
 
+    /// Runs `deleteheader`. With `:index` only the field at the index is compared and deleted.
     pub(super) fn delete_header(
         &mut self,
         frame: &mut Frame<'_>,
@@ -102,20 +108,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes lines, whose indices are ascending.
+    /// Removes the lines of the header with these indices, which must ascend.
     pub(super) fn remove_lines(&mut self, indices: Vec<usize>) {
         let mut removed = indices.into_iter().peekable();
         self.message.remove_lines(|index| removed.next_if_eq(&index).is_some());
     }
 
-    /// Returns the indices of the fields of a name.
+    /// Returns the indices of the lines of the header that are fields of a name.
     pub(super) fn lines_named(&mut self, name: &str) -> Result<Vec<usize>> {
         self.lines_where(|other| other.eq_ignore_ascii_case(name.as_bytes()))
     }
 
-    /// Returns the indices of the fields whose names satisfy a condition.
+    /// Returns the indices of the lines whose names satisfy a condition, ascending.
     pub(super) fn lines_where(&mut self, is_one: impl Fn(&[u8]) -> bool) -> Result<Vec<usize>> {
-        self.fuel.bytes(self.message.lines().len().saturating_mul(16))?;
+        self.fuel.bytes(self.message.lines().len().saturating_mul(FIELD_COST))?;
         let named =
             self.message.lines().iter().enumerate().filter(|(_, line)| {
                 self.message.line(line).is_some_and(|field| is_one(&field.name))
@@ -123,7 +129,11 @@ impl Run<'_> {
         Ok(named.map(|(index, _)| index).collect())
     }
 
-    /// Returns the name of a field, `None` if it is protected.
+    /// Expands the name of a field that a command edits. `None` if the field is protected, with a
+    /// warning.
+    ///
+    /// # Errors
+    /// [`RuntimeErrorKind::BadFieldName`] if it is no name of a field.
     fn editable_name(&mut self, frame: &Frame<'_>, name: &StringExpr) -> Result<Option<String>> {
         let name = self.expand(frame, name)?;
         if !is_field_name(&name) {
@@ -138,7 +148,7 @@ impl Run<'_> {
     }
 }
 
-/// `field-name` (RFC 5322 §2.2).
+/// Returns whether a text can be the name of a field (RFC 5322 §2.2).
 fn is_field_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
 }

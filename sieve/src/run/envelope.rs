@@ -14,7 +14,7 @@ use crate::ir::{
 use crate::message::AddressEntry;
 
 impl Run<'_> {
-    /// Compares parts of the envelope. Parameters that the client did not give have no value.
+    /// Compares parts of the envelope. A parameter that the client did not give has no value.
     pub(super) fn envelope_test(
         &mut self,
         frame: &mut Frame<'_>,
@@ -38,8 +38,8 @@ impl Run<'_> {
         self.matches_any(frame, &test.comparison, &values)
     }
 
-    /// Returns the values of a part. `minutes` is the zone of times, or else
-    /// it is that of the account.
+    /// Returns the values of a part of the envelope. `minutes` is the offset of the zone in which a
+    /// time is expressed; without it, the zone is that of the account.
     fn envelope_values(
         &self,
         part: EnvelopePart,
@@ -92,9 +92,12 @@ impl Run<'_> {
     }
 }
 
-/// Returns a part of an address of the envelope, without its source route (RFC 5228 §5.4). The null
-/// sender is empty whatever the part is. An address without a domain, such as `postmaster`, has a
-/// local part only. What is no address has no parts (RFC 5228 §2.7.4).
+/// Returns a part of an address of the envelope, without its source route (RFC 5228 §5.4).
+///
+/// - `All` returns any text as it is.
+/// - The null sender is empty whatever the part is.
+/// - An address without a domain, such as `postmaster`, has a local part only.
+/// - What is no address has no other parts (RFC 5228 §2.7.4).
 fn part_of(address: &str, part: AddressPart, separators: &str) -> Option<String> {
     let address = without_route(address);
     if address.is_empty() || part == AddressPart::All {

@@ -1,11 +1,14 @@
 //! The work that a run may do.
 //!
-//! - A command, a test, or a question to the host costs one unit; examining 32 bytes costs one
-//!   more. Two kinds of work are much faster for a byte than others, and cost less: decoding a part
-//!   or running an automaton over a text (64 bytes a unit), and copying, folding or searching a
-//!   text (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or for
-//!   several of one of 20 MiB.
-//! - Work is charged before it is done, so that nothing large is begun without fuel.
+//! - A command, a test, or a look into the host's store costs one unit; examining 32 bytes costs
+//!   one more. Two kinds of work are much faster for a byte than others, and cost less: decoding a
+//!   part or running an automaton over a text (64 bytes a unit), and copying, folding or searching
+//!   a text (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or
+//!   for several tests of a body of 20 MiB.
+//! - Work on things other than bytes is charged as so many bytes: looking at a field or a part, or
+//!   comparing a flag.
+//! - Work is charged before it is done, so that nothing large is begun without fuel. Only the
+//!   states of a regular expression are charged after they were built (`regex`).
 //! - No clock is read: the same run costs the same everywhere.
 
 use super::Result;
@@ -14,11 +17,17 @@ use crate::outcome::RuntimeErrorKind;
 /// Bytes that can be examined for one unit.
 const BYTES_PER_UNIT: u64 = 32;
 
-/// How many bytes are decoded at the cost of one.
+/// How many bytes are decoded at the cost of examining one.
 const DECODED_PER_BYTE: usize = 2;
 
-/// How many bytes are copied, folded or searched at the cost of one.
+/// How many bytes are copied, folded or searched at the cost of examining one.
 const SCANNED_PER_BYTE: usize = 8;
+
+/// What looking at a field or a part of the message costs, in bytes.
+pub(super) const FIELD_COST: usize = 16;
+
+/// What comparing a flag with another costs, in bytes.
+pub(super) const FLAG_COST: usize = 8;
 
 /// The fuel of a run, counted in bytes.
 #[derive(Debug)]
@@ -28,16 +37,17 @@ pub(super) struct Fuel {
 }
 
 impl Fuel {
+    /// Makes the fuel of a run that may use so many units.
     pub(super) const fn new(units: u64) -> Self {
         Self { limit: units.saturating_mul(BYTES_PER_UNIT), used: 0 }
     }
 
-    /// Charges a command, a test, or a question to the host.
+    /// Charges one unit: for a command, a test, or a look into the host's store.
     pub(super) fn step(&mut self) -> Result<()> {
         self.charge(BYTES_PER_UNIT)
     }
 
-    /// Charges bytes that are about to be examined or copied.
+    /// Charges bytes that are about to be examined one by one, or the same number for other work.
     pub(super) fn bytes(&mut self, count: usize) -> Result<()> {
         self.charge(count as u64)
     }
@@ -53,6 +63,7 @@ impl Fuel {
         self.bytes(count.div_ceil(SCANNED_PER_BYTE))
     }
 
+    /// Fails with `OutOfFuel` if too little is left. Then everything counts as used.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
@@ -73,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_rounded_up_and_the_limit_is_never_exceeded() {
+    fn used_units_are_rounded_up_and_the_limit_is_never_exceeded() {
         let mut fuel = Fuel::new(2);
         fuel.bytes(1).unwrap();
         assert_eq!(fuel.used(), 1);

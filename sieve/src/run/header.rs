@@ -1,20 +1,21 @@
 //! `header` and `exists`, with `:index` (RFC 5260 §6) and `:mime` (RFC 5703 §4).
 //!
-//! Fields are those of the message as edited. Without `:mime` they are those of the message, also
-//! in `foreverypart`.
+//! Tests see the header as the script has edited it. Without `:mime` they look at the header of the
+//! message, also in `foreverypart`.
 
 use std::borrow::Cow;
 
+use super::fuel::FIELD_COST;
 use super::message::{FieldBytes, NodeId};
 use super::{Frame, Result, Run};
 use crate::ir::{FieldIndex, HeaderTest, MimeOption, MimeScope, StringExpr};
 use crate::message::ParameterisedValue;
 
-/// What looking at a field costs, in bytes.
-const FIELD_COST: usize = 16;
-
 impl<'a> Run<'a> {
-    /// Returns the values of fields, for each name those of all parts, one name after the other.
+    /// Returns the values of the fields with these names, each with the index of its name in
+    /// `names`. Those of the first name come first, from all parts, then those of the second name,
+    /// and so on. With `index` only the value at this place in that order is returned, if there is
+    /// one.
     pub(super) fn field_values(
         &mut self,
         frame: &Frame<'_>,
@@ -60,6 +61,8 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Compares the values of fields, or the parts of them that `:type` and its like choose. A
+    /// value that is no word with parameters has no such parts.
     pub(super) fn header_test(&mut self, frame: &mut Frame<'_>, test: &HeaderTest) -> Result<bool> {
         let names = self.expand_all(frame, &test.fields)?;
         let parameters = match &test.option {
@@ -106,7 +109,7 @@ impl<'a> Run<'a> {
         Ok(found.into_iter().all(|found| found))
     }
 
-    /// Returns the first field of a name as text.
+    /// Returns the value of the first field of a name as text, `None` if there is no such field.
     pub(super) fn first_field(
         &mut self,
         frame: &Frame<'_>,
@@ -119,8 +122,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns what `:type`, `:subtype` and `:contenttype` compare (RFC 5703 §4.1): nothing for fields
-/// other than `Content-Type` and `Content-Disposition`.
+/// Returns what `:type`, `:subtype` and `:contenttype` compare (RFC 5703 §4.1): the empty string
+/// for `:subtype` of Content-Disposition, and for fields other than Content-Type and
+/// Content-Disposition.
 fn mime_word(option: &MimeOption, name: &str, parsed: ParameterisedValue) -> String {
     let value = parsed.value;
     let is_type = name.eq_ignore_ascii_case("Content-Type");

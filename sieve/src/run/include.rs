@@ -3,14 +3,17 @@
 //! - An included script has variables and `require` of its own; global variables, flags and
 //!   decisions are shared.
 //! - `stop` ends the run, `return` ends the included script.
-//! - In a loop over parts, the current part is the message that the included script sees. Actions
+//! - In a loop over parts, the included script sees the current part as the message. Its actions
 //!   still concern the whole message.
+//! - A script that runs must not be included: the run fails. But `include :once` of a script that
+//!   was included before, or of the script that was run first, does nothing.
 
 use super::{Flow, Frame, Result, Run};
 use crate::ir::Include;
 use crate::outcome::RuntimeErrorKind;
 
 impl Run<'_> {
+    /// Runs `include`. Returns `Stop` if the included script ended the run, or else `Next`.
     pub(super) fn include(&mut self, frame: &Frame<'_>, include: &Include) -> Result<Flow> {
         let is_same =
             |other: &Include| other.location == include.location && other.name == include.name;
@@ -22,7 +25,7 @@ impl Run<'_> {
             return Err(RuntimeErrorKind::IncludeLoop(include.name.clone()));
         }
         self.fuel.step()?;
-        // Also one that does not exist: the host has looked for it.
+        // It counts even if there is no such script: the host must look for it.
         self.includes.push(include.clone());
         let count = u64::from(self.limits.includes);
         self.within("included scripts", self.includes.len(), count)?;
@@ -32,7 +35,7 @@ impl Run<'_> {
                 false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),
             };
         };
-        // The script that was run first has no name here.
+        // The name of the script that was run first is not known here, so its source tells it.
         if *script.source_hash() == self.main_script {
             return match include.once {
                 true => Ok(Flow::Next),

@@ -1,8 +1,9 @@
-//! Fields that tests have looked at, as text and as addresses, so that a script with many rules
-//! decodes a field once.
+//! Remembers the fields that tests have looked at, decoded as text and as addresses, so that a
+//! script with many rules decodes a field once.
 //!
-//! A field is found again by the place of its value in the message. Fields that the script has
-//! made are decoded each time.
+//! A field is found again by the place of its value in memory. So only borrowed values, which are
+//! those of the message, are remembered. Values of fields that the script has made are owned, and
+//! are decoded each time.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,10 +11,11 @@ use std::rc::Rc;
 use crate::address::AddressSpec;
 use crate::message::{AddressEntry, MessageView};
 
-/// Fields that are kept. Scripts ask for a handful.
+/// Fields that are remembered as text, and as many as addresses. Scripts ask for a handful. Further
+/// ones are decoded each time.
 const MAX_FIELDS: usize = 32;
 
-/// Where a value of the message begins, and its length.
+/// The address in memory at which a value of the message begins, and the length of the value.
 type ValuePlace = (*const u8, usize);
 
 #[derive(Default)]
@@ -57,6 +59,7 @@ impl<'a> KnownFields<'a> {
     }
 }
 
+/// Returns what is remembered for a value, or else makes it, and remembers it if there is room.
 fn find_or_insert<T: Clone>(
     known: &mut Vec<(ValuePlace, T)>,
     value: &[u8],

@@ -1,13 +1,17 @@
 //! Names of external lists (RFC 6134 §2.5).
 
-/// The URNs of Sieve, of which `:` is a short form.
+/// The beginning of the URNs of Sieve, of which `:` is a short form.
 const SIEVE_URN: &str = "urn:ietf:params:sieve:";
 
+/// What follows it in the URN of an address book, before the name of the book.
 const ADDRESS_BOOK: &str = "addrbook:";
 
-/// Returns the URI of a list that a script names: that of the short form, and of address books with
-/// the beginning in lower case. The name of the default address book is that whatever its case and
-/// its percent-encoding; names of others stay as they are.
+/// Returns the URI of a list that a script names.
+///
+/// - A URN of Sieve, also in its short form, begins with `urn:ietf:params:sieve:` in lower case.
+/// - That of an address book goes on with `addrbook:` in lower case.
+/// - The default address book has the name `default`, whatever its case and percent-encoding in the
+///   script. Other names, and other URIs, stay as they are.
 pub(super) fn list_uri(name: String) -> String {
     let rest = name.strip_prefix(':').or_else(|| strip_prefix_ignore_case(&name, SIEVE_URN));
     let Some(rest) = rest else { return name };
@@ -23,7 +27,7 @@ fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> 
     start.eq_ignore_ascii_case(prefix).then(|| text.get(prefix.len()..))?
 }
 
-/// Whether a name is `default` once it is decoded.
+/// Returns whether a name is `default` after percent-decoding, without regard to case.
 fn is_default(name: &str) -> bool {
     let mut rest = name;
     for expected in "default".chars() {

@@ -9,11 +9,21 @@ use crate::ir::{Comparison, Fcc, MailboxArgument, StringExpr};
 use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::{FccIntent, Target};
 
-/// Bytes of a name of a mailbox.
+/// The most bytes of a name of a mailbox.
 const MAX_NAME_BYTES: usize = 1024;
 
 impl Run<'_> {
-    /// Finds the mailbox that a command names: by id, by special use, then by name.
+    /// Finds the mailbox that a command names: by id, then by special use, then by name.
+    ///
+    /// - An id of no mailbox, or of one that accepts no mail, is passed over.
+    /// - If the mailbox with the special use or with the name accepts no mail, the Inbox takes its
+    ///   place, with a warning.
+    /// - If there is none at all, the mailbox is created with `:create`. Without it the Inbox takes
+    ///   its place, with a warning.
+    ///
+    /// # Errors
+    /// [`RuntimeErrorKind::BadMailboxName`] if the name cannot be that of a mailbox, even if an id
+    /// is given.
     pub(super) fn mailbox_target(
         &mut self,
         frame: &Frame<'_>,
@@ -51,8 +61,9 @@ impl Run<'_> {
         Ok(Target::Inbox)
     }
 
-    /// Finds the mailbox with a special use. If several have it, that with the name is the one. The
-    /// name is no substitute for a mailbox that takes no messages (RFC 8579 §4).
+    /// Finds the mailbox with a special use: the one with the name if it has this use, or else the
+    /// one that the host chooses. It is returned even if it accepts no mail: then the mailbox with
+    /// the name is no substitute (RFC 8579 §4).
     fn mailbox_of_use(
         &mut self,
         special_use: Option<&str>,
@@ -66,8 +77,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns where a copy of a sent message goes (RFC 8580). The internal variable of flags does
-    /// not concern it (RFC 5232 §6).
+    /// Returns where a copy of a sent message goes (RFC 8580), `None` without `:fcc`. Without
+    /// `:flags` the copy has no flags: those of the internal variable are not for it (RFC 5232 §6).
     pub(super) fn fcc(
         &mut self,
         frame: &Frame<'_>,
@@ -84,7 +95,8 @@ impl Run<'_> {
         Ok(self.world.mailbox(selector)?)
     }
 
-    /// `mailboxexists` and `mailboxidexists`: every mailbox exists and accepts mail.
+    /// Evaluates `mailboxexists` and `mailboxidexists`: whether every mailbox exists and accepts
+    /// mail. `selector` says what the texts are, names or ids.
     pub(super) fn mailboxes_exist(
         &mut self,
         frame: &Frame<'_>,
@@ -100,7 +112,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// `specialuse_exists` (RFC 8579 §3).
+    /// Evaluates `specialuse_exists` (RFC 8579 §3): with a mailbox, whether it accepts mail and has
+    /// every attribute; without one, whether for each attribute a mailbox has it and accepts mail.
     pub(super) fn special_uses_exist(
         &mut self,
         frame: &Frame<'_>,
@@ -123,7 +136,7 @@ impl Run<'_> {
         Ok(mailbox.accepts_mail && attributes.iter().all(|one| has_use(&mailbox, one)))
     }
 
-    /// `metadata` and `servermetadata`: without a mailbox the entry is the server's.
+    /// Evaluates `metadata` and `servermetadata`. Without a mailbox the entry is the server's.
     pub(super) fn metadata(
         &mut self,
         frame: &mut Frame<'_>,
@@ -139,7 +152,7 @@ impl Run<'_> {
         self.matches_known(frame, comparison, value)
     }
 
-    /// `metadataexists` and `servermetadataexists`: every entry exists.
+    /// Evaluates `metadataexists` and `servermetadataexists`: whether every entry exists.
     pub(super) fn metadata_exist(
         &mut self,
         frame: &Frame<'_>,
@@ -156,8 +169,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Returns the mailbox, or that there is none to name. The outer `None` is a mailbox that does
-    /// not exist.
+    /// Returns whose metadata a test is about: `Some(Some(_))` is the mailbox that it names,
+    /// `Some(None)` the server, if it names no mailbox. `None` if the mailbox does not exist.
     fn metadata_owner(
         &mut self,
         frame: &Frame<'_>,

@@ -2,9 +2,13 @@
 //!
 //! - The keys of a comparison are expanded and prepared once; then values are tested one by one
 //!   until one matches.
-//! - Patterns of `:regex` are compiled once in a run, or taken from those that the host keeps.
-//! - A successful `:matches`, `:regex` or `:list` sets the match variables, unless the test forbids
-//!   it.
+//! - Patterns of `:regex` are compiled once in a run, within the bounds below, or taken from those
+//!   that the host keeps.
+//! - A successful `:matches`, `:regex` or `:list` sets the match variables, but not for `body` and
+//!   `deleteheader`.
+//! - [`Run::matches_any`] serves a test that has all its values. A caller that makes its values one
+//!   by one calls [`Run::matcher`] and then [`Run::matches_value`] for each, or
+//!   [`Run::matches_count`] if [`Matcher::counts`].
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -19,20 +23,21 @@ use super::{Frame, Result, Run};
 use crate::extension::Comparator;
 use crate::ir::{Comparison, MatchType, Relation};
 
-/// Regular expressions that a run keeps compiled.
+/// Regular expressions that a run keeps compiled. When one more is due, all are dropped.
 const MAX_CACHED_REGEXES: usize = 64;
 
-/// States of all regular expressions that a run keeps: some 30,000 take 1 MiB.
+/// States of all regular expressions that a run keeps: some 30,000 take 1 MiB. When they would be
+/// more, all are dropped, and only the new expression is kept.
 const MAX_CACHED_STATES: usize = 250_000;
 
-/// What a key costs for itself, in bytes.
+/// What a key costs beside its bytes, in bytes.
 const KEY_COST: usize = 8;
 
 /// Whether a test sets match variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Captures {
     Set,
-    /// As `body` (RFC 5173 §6) and `deleteheader`.
+    /// `body` (RFC 5173 §6) and `deleteheader` set none.
     Ignore,
 }
 
@@ -43,14 +48,18 @@ pub(super) struct Matcher {
     keys: Keys,
 }
 
+/// The keys, each in the form that its match type needs.
 #[derive(Debug)]
 enum Keys {
+    /// In the folded form of the comparator.
     Is(Vec<Vec<u8>>),
+    /// In the folded form of the comparator.
     Contains(Vec<Vec<u8>>),
     Matches(Vec<Pattern>),
     Regex(Vec<Rc<BoundedRegex>>),
     Value(Relation, Vec<String>),
     Count(Relation, Vec<String>),
+    /// The URIs of the lists.
     List(Vec<String>),
 }
 
@@ -66,7 +75,7 @@ impl Keys {
 }
 
 impl Matcher {
-    /// Returns whether only the number of values counts.
+    /// Returns whether the match type is `:count`: only the number of values is compared.
     pub(super) const fn counts(&self) -> bool {
         matches!(self.keys, Keys::Count(..))
     }
@@ -83,7 +92,7 @@ impl Run<'_> {
         self.matcher_of(comparison.comparator, comparison.match_type, keys)
     }
 
-    /// Prepares keys for comparisons.
+    /// Prepares keys that are expanded already.
     pub(super) fn matcher_of(
         &mut self,
         comparator: Comparator,
@@ -117,7 +126,7 @@ impl Run<'_> {
         Ok(Matcher { comparator, keys })
     }
 
-    /// Returns whether one of the values matches, or their number does.
+    /// Returns whether one of the values matches a key, or with `:count` their number.
     pub(super) fn matches_any(
         &mut self,
         frame: &mut Frame<'_>,
@@ -128,8 +137,9 @@ impl Run<'_> {
         self.matches_any_of(frame, &matcher, values)
     }
 
-    /// Returns whether something that the host may know matches. What is not known makes the test
-    /// false, also with `:count`; the empty string does not count (RFC 5183 §4, RFC 5435 §5).
+    /// Returns whether a value that the host gave matches. `None`, a value that the host does not
+    /// know, makes the test false, also with `:count`. For `:count`, an empty value is no value
+    /// (RFC 5183 §4, RFC 5435 §5).
     pub(super) fn matches_known(
         &mut self,
         frame: &mut Frame<'_>,
@@ -144,7 +154,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns whether one of the values matches, or their number does, with prepared keys.
+    /// Does what [`Self::matches_any`] does, with prepared keys.
     pub(super) fn matches_any_of(
         &mut self,
         frame: &mut Frame<'_>,
@@ -162,7 +172,7 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Returns whether a number of values matches. False if the match type is not `:count`.
+    /// Returns whether a number of values matches a key. False if the match type is not `:count`.
     pub(super) fn matches_count(&mut self, matcher: &Matcher, count: usize) -> Result<bool> {
         let Keys::Count(relation, keys) = &matcher.keys else { return Ok(false) };
         self.fuel.bytes(keys.len().saturating_mul(KEY_COST))?;
@@ -171,8 +181,8 @@ impl Run<'_> {
         Ok(keys.iter().any(holds))
     }
 
-    /// Returns whether a value matches a key, and sets the match variables. False if the match type
-    /// is `:count`.
+    /// Returns whether a value matches a key. If it does, and `captures` is `Set`, `:matches`,
+    /// `:regex` and `:list` set the match variables. False if the match type is `:count`.
     pub(super) fn matches_value(
         &mut self,
         frame: &mut Frame<'_>,
@@ -182,7 +192,7 @@ impl Run<'_> {
     ) -> Result<bool> {
         self.fuel.bytes(matcher.keys.len().saturating_mul(KEY_COST))?;
         match matcher.comparator {
-            // Each character is looked up.
+            // Each character is looked up in tables.
             Comparator::UnicodeCasemap if !value.is_ascii() => self.fuel.bytes(value.len())?,
             _ => self.fuel.scanned(value.len())?,
         }
@@ -191,6 +201,7 @@ impl Run<'_> {
                 let value = fold(matcher.comparator, value);
                 Ok(keys.iter().any(|key| *key == *value))
             }
+            // This comparator cannot find parts of texts. The checker refuses `:contains` with it.
             Keys::Contains(_) if matcher.comparator == Comparator::AsciiNumeric => Ok(false),
             Keys::Contains(keys) => {
                 let value = fold(matcher.comparator, value);
@@ -256,7 +267,8 @@ impl Run<'_> {
         }
     }
 
-    /// Compiles a regular expression, or returns it if the run has it already.
+    /// Returns a compiled regular expression: one that the run keeps, or else it is compiled and
+    /// kept.
     fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<BoundedRegex>> {
         if let Some(known) = self.regexes.iter().find(|one| one.is_of(&pattern, comparator)) {
             return Ok(Rc::clone(known));

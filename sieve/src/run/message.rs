@@ -1,11 +1,12 @@
 //! The message as the script has edited it (RFC 5293, RFC 5703).
 //!
-//! - Nodes are the parts of the message. Their first ids are those of the host's parts; `enclose`
-//!   adds three more.
-//! - A level is a message with a header that can be edited: level 0 is the message as received,
-//!   each `enclose` makes one around it. Edits go to the last one.
-//! - Nothing is copied from the message: edits are recorded, and become
-//!   [`MessageEdits`] when an action uses the message.
+//! - Nodes are the parts of the message. The first ids are those of the host's parts. Each
+//!   `enclose` adds three nodes: the new message, its text, and the `message/rfc822` around the old
+//!   message.
+//! - A level is a message with a header that can be edited. Level 0 is the message as received;
+//!   each `enclose` makes one more around it. Edits go to the last level.
+//! - Nothing is copied from the message. Edits are recorded, and become [`MessageEdits`] when an
+//!   action uses the message.
 
 use std::borrow::Cow;
 
@@ -21,8 +22,9 @@ pub(super) struct NodeId(usize);
 pub(super) struct MessageState<'a> {
     view: &'a dyn MessageView,
     nodes: Vec<Node>,
-    /// The nodes that are part of the message, depth first. The first is the message.
+    /// The nodes that are part of the message now, depth first. The first is the message itself.
     order: Vec<NodeId>,
+    /// Never empty. The last one is the outermost message.
     levels: Vec<Level>,
 }
 
@@ -49,7 +51,9 @@ pub(super) enum NodeContent {
 /// A header that can be edited, and what else was done to its message.
 #[derive(Debug)]
 struct Level {
+    /// The node of its message.
     root: NodeId,
+    /// The fields of its header, in their order.
     lines: Vec<Line>,
     replacements: Vec<PartReplacement>,
     /// The text of `enclose`. Level 0 has none.
@@ -60,14 +64,16 @@ struct Level {
 /// A field of a header.
 #[derive(Debug, Clone)]
 pub(super) enum Line {
-    /// A position among the fields as received.
+    /// A position among the fields as received, from 0.
     Received(u32),
+    /// A field that the plan adds.
     Added(AddedField),
-    /// A field that the host makes.
+    /// A field that the host will write, such as Content-Type. Tests see it; the plan does not have
+    /// it.
     Made(HeaderField),
 }
 
-/// Name and value of a field. The value may have folds.
+/// The name and the value of a field. The value may have folds.
 pub(super) struct FieldBytes<'a> {
     pub name: Cow<'a, [u8]>,
     pub value: Cow<'a, [u8]>,
@@ -83,6 +89,8 @@ pub(super) struct AddedField {
 }
 
 impl<'a> MessageState<'a> {
+    /// Makes the state of a message without edits. If the host names a parent that does not come
+    /// before its part, the part has no parent here, so that walks from part to parent end.
     pub(super) fn new(view: &'a dyn MessageView) -> Self {
         let count = view.parts().len().max(1);
         let nodes = (0..count).map(|index| {
@@ -119,12 +127,12 @@ impl<'a> MessageState<'a> {
         self.order.first().copied().unwrap_or(NodeId(0))
     }
 
-    /// Returns whether the node is still part of the message.
+    /// Returns whether the node is still part of the message: no `replace` has removed it.
     pub(super) fn contains(&self, node: NodeId) -> bool {
         self.order.contains(&node)
     }
 
-    /// Returns every part, the message first.
+    /// Returns every part of the message, depth first, the message itself first.
     pub(super) fn all(&self) -> &[NodeId] {
         &self.order
     }
@@ -141,9 +149,10 @@ impl<'a> MessageState<'a> {
         std::iter::once(node).chain(self.inside(node)).collect()
     }
 
+    /// Returns whether a part is inside another one, at any depth.
     fn is_inside(&self, node: NodeId, outer: NodeId) -> bool {
         let mut parent = self.parent(node);
-        // A parent always comes before its parts, so that this ends.
+        // This ends, because the parents of a node form no circle.
         while let Some(id) = parent {
             if id == outer {
                 return true;
@@ -157,6 +166,7 @@ impl<'a> MessageState<'a> {
         self.nodes.get(node.0).and_then(|node| node.parent)
     }
 
+    /// Returns a copy of the content of a part, the empty text if there is no such part.
     pub(super) fn content(&self, node: NodeId) -> NodeContent {
         let content = self.nodes.get(node.0).map(|node| node.content.clone());
         content.unwrap_or(NodeContent::Text(String::new()))
@@ -170,13 +180,13 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Returns the part inside a `message/rfc822`, or the first one inside another part.
+    /// Returns the first part right inside a part: in a `message/rfc822`, the message in it.
     pub(super) fn first_child(&self, node: NodeId) -> Option<NodeId> {
         self.order.iter().copied().find(|&one| self.parent(one) == Some(node))
     }
 
-    /// Calls a function with name and value of each field of a part, in their order. Values are
-    /// bytes as in a message, with folds.
+    /// Calls a function with each field of a part, in their order, until it fails. Values are bytes
+    /// as in a message, with folds.
     pub(super) fn each_field(
         &self,
         node: NodeId,
@@ -212,7 +222,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Returns the number of fields that [`each_field`](Self::each_field) looks at.
+    /// Returns how many fields [`each_field`](Self::each_field) looks at, to charge for them: a
+    /// guess of 4 for a part that the script has made or replaced.
     pub(super) fn field_count(&self, node: NodeId) -> usize {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
             return level.lines.len();
@@ -220,12 +231,13 @@ impl<'a> MessageState<'a> {
         self.received(node).map_or(4, |(id, _)| self.view.fields(id).len())
     }
 
-    /// Returns the lines of the header that edits change.
+    /// Returns the lines of the header that edits change: that of the last level.
     pub(super) fn lines(&self) -> &[Line] {
         self.levels.last().map(|level| level.lines.as_slice()).unwrap_or_default()
     }
 
-    /// Returns name and value of a line.
+    /// Returns the name and the value of a line. `None` for the position of a field that the host
+    /// does not have.
     pub(super) fn line(&self, line: &Line) -> Option<FieldBytes<'a>> {
         let of = |field: &HeaderField| {
             let HeaderField { name, value } = field.clone();
@@ -252,8 +264,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Removes lines of the header for which a function returns true. It is called once for each,
-    /// in order.
+    /// Removes the lines of the header for which a function returns true. The function is called
+    /// with the index of each line, in order.
     pub(super) fn remove_lines(&mut self, mut is_removed: impl FnMut(usize) -> bool) {
         let Some(level) = self.levels.last_mut() else { return };
         let before = level.lines.len();
@@ -265,17 +277,20 @@ impl<'a> MessageState<'a> {
         level.is_edited |= level.lines.len() != before;
     }
 
-    /// Returns whether a part belongs to the last level: it was not enclosed.
+    /// Returns whether a part can be replaced: nothing was enclosed yet, or it is the outermost
+    /// message.
     pub(super) fn is_editable(&self, node: NodeId) -> bool {
         self.levels.len() == 1 || node == self.root()
     }
 
-    /// Gives a part new content. Parts inside it are gone. The caller edits the header.
+    /// Gives a part new content. The parts inside it are gone. If the part is the message itself,
+    /// the caller removes the old MIME fields of the header before.
     pub(super) fn replace(&mut self, node: NodeId, mime: bool, text: String) {
         let inside = self.inside(node);
         self.order.retain(|one| !inside.contains(one));
         let part = if node == self.root() { 0 } else { node.0 };
         let part = u32::try_from(part).unwrap_or(u32::MAX);
+        // The MIME fields that the host will write into the header of the message.
         let made = match (node == self.root(), mime) {
             (false, _) => Vec::new(),
             (true, false) => vec![("Content-Type", "text/plain; charset=utf-8")],
@@ -296,7 +311,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Makes the message an attachment of a new message with a text and fields.
+    /// Makes the message an attachment of a new message. `text` is the text of the new message,
+    /// `lines` are the fields of its header.
     pub(super) fn enclose(&mut self, text: String, lines: Vec<Line>) {
         let old_root = self.root();
         let first = self.nodes.len();
@@ -322,8 +338,8 @@ impl<'a> MessageState<'a> {
         self.levels.iter().any(|level| level.is_edited)
     }
 
-    /// Returns what was done to the message, `None` if nothing was. `redirect` sends the message
-    /// without enclosures (RFC 5703 §6).
+    /// Returns what was done to the message, `None` if it is as received. Without enclosures, as
+    /// `redirect` needs it (RFC 5703 §6), these are the edits of level 0.
     pub(super) fn edits(&self, with_enclosures: bool) -> Option<MessageEdits> {
         let levels = match with_enclosures {
             true => self.levels.as_slice(),
@@ -332,6 +348,7 @@ impl<'a> MessageState<'a> {
         if !levels.iter().any(|level| level.is_edited) {
             return None;
         }
+        // The text and the edits of the level around the current one. The outermost comes first.
         let mut edits: Option<(String, MessageEdits)> = None;
         for level in levels.iter().rev() {
             let enclosure = edits.take().map(|(text, then)| Box::new(Enclosure { text, then }));
@@ -345,12 +362,15 @@ impl<'a> MessageState<'a> {
         edits.map(|(_, edits)| edits).filter(|edits| *edits != MessageEdits::default())
     }
 
+    /// Returns the edits of the header of a level. Deleted are the fields as received that no line
+    /// refers to any more; only level 0 has such fields.
     fn header_edits(&self, level: &Level) -> HeaderEdits {
         let mut edits = HeaderEdits::default();
         let received = match level.enclosure {
             Some(_) => 0,
             None => self.view.fields(PartId::ROOT).len(),
         };
+        // The position of the next field as received that is not looked at yet.
         let mut next = 0;
         for line in &level.lines {
             match line {
@@ -370,15 +390,16 @@ impl<'a> MessageState<'a> {
     }
 }
 
-/// Returns name and value of a field as received.
+/// Returns the name and the value of a field as received, `None` if there is no such field.
 fn field_bytes<'a>(raw: &'a [u8], fields: &[Field], index: u32) -> Option<FieldBytes<'a>> {
     let field = fields.get(index as usize)?;
     let bytes = |range: &std::ops::Range<usize>| Some(Cow::Borrowed(raw.get(range.clone())?));
     Some(FieldBytes { name: bytes(&field.name)?, value: bytes(&field.value)? })
 }
 
-/// Splits a MIME entity into fields, whose values may have folds, and content. Lines that are no
-/// fields are left out.
+/// Splits a MIME entity at its first empty line into fields and content. The values of fields may
+/// have folds. Lines before the empty line that are no fields are left out. Without an empty line
+/// there is no content.
 pub(super) fn split_entity(text: &str) -> (Vec<(&str, &str)>, &str) {
     let mut fields = Vec::new();
     let mut rest = text;
@@ -395,7 +416,8 @@ pub(super) fn split_entity(text: &str) -> (Vec<(&str, &str)>, &str) {
     }
 }
 
-/// Splits off a line with the lines that continue it.
+/// Splits a text after its first line and the lines that continue it. An empty first line is not
+/// continued.
 fn split_field(text: &str) -> (&str, &str) {
     let mut end = 0;
     loop {
@@ -404,7 +426,8 @@ fn split_field(text: &str) -> (&str, &str) {
         let is_empty = rest.get(..line).is_some_and(|line| line.trim_end().is_empty());
         end += line;
         let next = text.get(end..).unwrap_or_default();
-        if is_empty && end == line || !next.starts_with([' ', '\t']) {
+        let is_first_line = end == line;
+        if (is_empty && is_first_line) || !next.starts_with([' ', '\t']) {
             return text.split_at_checked(end).unwrap_or((text, ""));
         }
     }

@@ -1,5 +1,6 @@
 //! `foreverypart`, `extracttext`, `replace` and `enclose` (RFC 5703).
 
+use super::fuel::FIELD_COST;
 use super::message::{AddedField, Line};
 use super::strings::single_line;
 use super::vacation::is_entity;
@@ -10,15 +11,16 @@ use crate::outcome::RuntimeErrorKind;
 use crate::plan::HeaderField;
 
 impl Run<'_> {
-    /// Runs a block for each part of the message, or inside another loop for each part in the
-    /// current one (RFC 5703 §3). Parts that the block removes are left out.
+    /// Runs a block for the message and each part in it, or inside another loop for each part in
+    /// the current one (RFC 5703 §3). These are the parts at the beginning of the loop; those that
+    /// the block removes are passed over.
     pub(super) fn for_every_part(
         &mut self,
         frame: &mut Frame<'_>,
         block: &[Command],
     ) -> Result<Flow> {
         let outer = frame.part;
-        self.fuel.bytes(self.message.all().len().saturating_mul(16))?;
+        self.fuel.bytes(self.message.all().len().saturating_mul(FIELD_COST))?;
         let nodes = match outer {
             Some(node) => self.message.inside(node),
             None => self.message.with_inside(self.seen_message(frame)),
@@ -46,7 +48,8 @@ impl Run<'_> {
         })
     }
 
-    /// Stores the text of the current part in a variable, the empty string if it has none.
+    /// Stores the text of the current part in a variable: the empty string if it has none, or
+    /// outside of a loop.
     pub(super) fn extract_text(
         &mut self,
         frame: &mut Frame<'_>,
@@ -65,7 +68,13 @@ impl Run<'_> {
         self.set_variable(frame, extract.variable, text)
     }
 
-    /// Gives the current part or the message new content (RFC 5703 §5).
+    /// Gives the current part, or outside of a loop the message, new content (RFC 5703 §5). Does
+    /// nothing to a part that is no longer in the message.
+    ///
+    /// # Errors
+    /// - [`RuntimeErrorKind::EditOfEnclosure`] for a part of a message that was enclosed.
+    /// - [`RuntimeErrorKind::BadMimeEntity`] if the content of `:mime` is none.
+    /// - [`RuntimeErrorKind::BadAddress`] if `:from` is no list of mailboxes.
     pub(super) fn replace(&mut self, frame: &Frame<'_>, replace: &Replace) -> Result<()> {
         let text = self.expand(frame, &replace.replacement)?;
         let subject = self.expand_option(frame, replace.subject.as_ref())?;
@@ -78,7 +87,7 @@ impl Run<'_> {
             return Err(RuntimeErrorKind::BadMimeEntity);
         }
         self.count_replaced(text.len())?;
-        self.fuel.bytes(self.message.all().len().saturating_mul(16))?;
+        self.fuel.bytes(self.message.all().len().saturating_mul(FIELD_COST))?;
         if !self.message.contains(node) {
             return Ok(());
         }
@@ -106,7 +115,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives a field a new value and keeps the old ones under another name.
+    /// Replaces the fields of a name by one with a new value, and keeps the old values in fields of
+    /// another name, which the script cannot remove.
     fn rename_field(&mut self, name: &str, original: &str, value: &str) -> Result<()> {
         let old = self.lines_named(name)?;
         for value in self.unfolded(&old)? {
@@ -118,7 +128,7 @@ impl Run<'_> {
         self.add_line(AddedField { field, is_first: false, is_locked: false })
     }
 
-    /// Returns the values of fields as they are written, on one line.
+    /// Returns the values of lines of the header, each on one line and not decoded.
     fn unfolded(&mut self, lines: &[usize]) -> Result<Vec<String>> {
         let mut values = Vec::new();
         for index in lines {
@@ -133,7 +143,10 @@ impl Run<'_> {
         Ok(values)
     }
 
-    /// Makes the message an attachment of a new one (RFC 5703 §6).
+    /// Makes the message an attachment of a new one (RFC 5703 §6). The new header has the Subject
+    /// of `:subject`, or else that of the message, and copies of the fields that `:headers` names,
+    /// but for MIME fields. The host writes the MIME fields, and Date and From unless they were
+    /// copied; tests see them too.
     pub(super) fn enclose(&mut self, frame: &Frame<'_>, enclose: &Enclose) -> Result<()> {
         let subject = self.expand_option(frame, enclose.subject.as_ref())?;
         let names = self.expand_all(frame, &enclose.headers)?;
@@ -152,8 +165,8 @@ impl Run<'_> {
         };
         lines.extend(subject.map(|value| ("Subject".to_owned(), value)));
         for name in names {
-            if name.eq_ignore_ascii_case("Subject") && has_subject || is_mime_field(name.as_bytes())
-            {
+            let is_given = has_subject && name.eq_ignore_ascii_case("Subject");
+            if is_given || is_mime_field(name.as_bytes()) {
                 continue;
             }
             lines.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
@@ -184,6 +197,7 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Counts the bytes of a text that is put into the message. Fails if they exceed the limit.
     fn count_replaced(&mut self, len: usize) -> Result<()> {
         self.replaced_body = self.replaced_body.saturating_add(len);
         let limit = u64::from(self.limits.replaced_body);
@@ -191,7 +205,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns whether a field describes the content of a message.
+/// Returns whether a name is that of a MIME field: `MIME-Version`, or one that begins with
+/// `Content-`.
 fn is_mime_field(name: &[u8]) -> bool {
     let is_content = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"Content-"));
     is_content || name.eq_ignore_ascii_case(b"MIME-Version")

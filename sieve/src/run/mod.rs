@@ -1,14 +1,15 @@
 //! Runs a checked script on a message and returns a plan.
 //!
-//! - A walk over the typed tree of the script. Runs share nothing but compiled patterns of
+//! - A run walks over the typed tree of the script. Runs share nothing but compiled patterns of
 //!   `:regex`, if the host keeps them.
 //! - The whole script runs before anything is done (RFC 5228 §2.10.6). An error drops every
 //!   decision, and the message is kept in the Inbox as it was received.
-//! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by a depth.
+//! - Work is bounded by [`fuel`], memory by [`RunLimits`], recursion by [`MAX_DEPTH`].
 //! - The files: `command` and `test` dispatch; `strings`, `matching`, `wildcard`, `regex` and
-//!   `comparator` compare; `message` holds the message as the script has edited it; `decisions`
-//!   holds the plan and the conflicts of actions; the others are one group of commands or tests
-//!   each.
+//!   `comparator` expand and compare strings; `message` holds the message as the script has edited
+//!   it; `known` remembers decoded fields; `lists` reads the names of external lists; `decisions`
+//!   holds the plan and the conflicts of actions; `fuel` counts the work. Each other file runs one
+//!   group of commands or tests.
 
 mod address;
 mod body;
@@ -53,21 +54,23 @@ use crate::outcome::{Outcome, Place, RuntimeError, RuntimeErrorKind, Trace, Warn
 use crate::plan::{Action, Plan};
 use crate::span::Span;
 
-/// Blocks and tests that may be inside one another, over all included scripts. Scripts of the
-/// checker stay far below it.
+/// Blocks and tests that may be inside one another, over all included scripts. With the default
+/// limits no script reaches it: each of 11 scripts, the first and 10 inside one another, is a block
+/// with 32 levels in it.
 const MAX_DEPTH: u16 = 400;
 
-/// Warnings that an outcome holds.
+/// Warnings that an outcome holds. Further ones are only told to the trace.
 const MAX_WARNINGS: usize = 100;
 
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 
-/// Runs a script on a message. An error is in the outcome, and the plan is then to keep the
-/// message.
+/// Runs a script on a message. If the run fails, the outcome has the error, and its plan is to keep
+/// the message.
 ///
 /// - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers of the
 ///   host give an equal outcome.
-/// - It never panics, and ends within its fuel.
+/// - It never panics, and ends with an error when [`RunLimits::fuel`] is used up.
+/// - `trace`, if given, is told what happens.
 #[must_use]
 pub fn run(
     script: &Script,
@@ -121,17 +124,19 @@ struct Run<'a> {
     limits: &'a RunLimits,
     trace: Option<&'a mut dyn Trace>,
     fuel: Fuel,
-    /// The hash of the script that was run first.
+    /// The hash of the source of the script that was run first.
     main_script: [u8; 32],
-    /// The included script that runs.
+    /// The name of the included script that runs, `None` in the script that was run first.
     script_name: Option<String>,
     /// The command or test that runs. After an error it stays at the one that failed.
     span: Span,
+    /// How many blocks and tests the run is in, at most `MAX_DEPTH`.
     depth: u16,
     /// Global variables by name.
     globals: HashMap<String, String>,
-    /// Local variables of the scripts that run, and global variables.
+    /// How many variables exist: those in the lists of the scripts that run, and the global ones.
     variables: usize,
+    /// The patterns of `:regex` that were compiled so far, within the bounds of `matching`.
     regexes: Vec<Rc<BoundedRegex>>,
     /// The internal variable of `imap4flags`.
     flags: FlagSet,
@@ -140,15 +145,15 @@ struct Run<'a> {
     decisions: Decisions,
     /// Bytes of header fields added so far.
     added_header: usize,
-    /// Bytes of texts put into the message so far.
+    /// Bytes of texts that `replace` and `enclose` put into the message so far.
     replaced_body: usize,
-    /// Executed `enclose` commands.
+    /// How many `enclose` commands were executed.
     enclosures: usize,
-    /// Parts over which loops ran so far.
+    /// How many parts loops ran over so far.
     parts: usize,
-    /// Every include that was executed.
+    /// Every include that was executed, also of scripts that do not exist.
     includes: Vec<Include>,
-    /// The includes that run.
+    /// The includes whose scripts run now, the innermost last.
     include_stack: Vec<Include>,
     warnings: Vec<Warning>,
 }
@@ -156,13 +161,15 @@ struct Run<'a> {
 /// One run of one script.
 struct Frame<'s> {
     script: &'s Script,
-    /// By [`VariableId`](crate::ir::VariableId). `None` if it was never set.
+    /// The values of local variables, by [`VariableId`](crate::ir::VariableId). `None` if the
+    /// variable was never set, or is not local.
     locals: Vec<Option<String>>,
-    /// The match variables, `${0}` first.
+    /// The match variables, `${0}` first. Empty before the first match.
     captures: Vec<String>,
     /// The part that is the message for this script, if it was included in a loop (RFC 6609 §3.5).
+    /// `None` if it sees the whole message.
     message: Option<NodeId>,
-    /// The current part of `foreverypart`.
+    /// The current part of `foreverypart`, `None` outside of loops.
     part: Option<NodeId>,
 }
 
@@ -170,15 +177,17 @@ struct Frame<'s> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
-    /// Leaves so many loops.
+    /// Leaves so many loops, at least one.
     Break(u8),
     /// Leaves the script.
     Return,
+    /// Ends the run.
     Stop,
 }
 
 impl Run<'_> {
-    /// Runs a script with variables of its own. A part can take the place of the message.
+    /// Runs a script with variables of its own. `message` is the part that takes the place of the
+    /// message, if any. Returns `Stop` if the script ended the run, or else `Next`.
     fn script(&mut self, script: &Script, message: Option<NodeId>) -> Result<Flow> {
         let locals = script.variables().len();
         self.count_variables(locals)?;
@@ -193,7 +202,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the current part, or what the script sees as the message.
+    /// Returns the current part of a loop, or else what the script sees as the message.
     fn current_part(&self, frame: &Frame<'_>) -> NodeId {
         frame.part.unwrap_or_else(|| self.seen_message(frame))
     }
@@ -203,7 +212,7 @@ impl Run<'_> {
         frame.message.unwrap_or_else(|| self.message.root())
     }
 
-    /// Runs something that is inside a block or a test.
+    /// Runs something that is inside a block or a test. Fails if it is nested too deeply.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         self.within("nested blocks and tests", usize::from(self.depth), u64::from(MAX_DEPTH))?;
@@ -212,7 +221,7 @@ impl Run<'_> {
         Ok(result)
     }
 
-    /// Fails if a number exceeds its limit.
+    /// Fails if a number exceeds its limit. `what` is a plural for the error, such as `redirects`.
     fn within(&self, what: &'static str, number: usize, limit: u64) -> Result<()> {
         match number as u64 > limit {
             true => Err(RuntimeErrorKind::LimitExceeded { what, limit }),
@@ -220,6 +229,7 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the place of the command or test that runs.
     fn place(&self) -> Place {
         Place { script: self.script_name.clone(), span: self.span }
     }

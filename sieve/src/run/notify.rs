@@ -6,8 +6,12 @@ use crate::outcome::RuntimeErrorKind;
 use crate::plan::{Action, NotifyIntent};
 
 impl Run<'_> {
-    /// Adds a notification, which is compatible with every other action (RFC 5435 §7). Equal ones
-    /// are sent once.
+    /// Adds a notification, which is compatible with every other action (RFC 5435 §7). One that is
+    /// equal to an earlier one is not added. A `:from` that is no mailbox and options without the
+    /// form `name=value` are left out.
+    ///
+    /// # Errors
+    /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI.
     pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
         let method = self.expand(frame, &notify.method)?;
         self.fuel.step()?;
@@ -36,7 +40,7 @@ impl Run<'_> {
         self.count_sent()
     }
 
-    /// `valid_notify_method` (RFC 5435 §4): every method is possible.
+    /// Evaluates `valid_notify_method` (RFC 5435 §4): whether the host can notify by every URI.
     pub(super) fn can_notify(&mut self, frame: &Frame<'_>, uris: &[StringExpr]) -> Result<bool> {
         for uri in uris {
             let uri = self.expand(frame, uri)?;
@@ -48,7 +52,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// `notify_method_capability` (RFC 5435 §5), false for a method that is not possible.
+    /// Evaluates `notify_method_capability` (RFC 5435 §5): false if the host cannot notify by the
+    /// URI, or does not know the capability.
     pub(super) fn notify_capability(
         &mut self,
         frame: &mut Frame<'_>,
@@ -63,7 +68,7 @@ impl Run<'_> {
             return Ok(false);
         }
         let value = match capability.as_str() {
-            // RFC 8580 §6.1: every notification can be copied.
+            // The engine answers itself: every notification can be copied (RFC 8580 §6.1).
             "fcc" => Some("yes".to_owned()),
             _ => self.world.notify_capability(&uri, &capability),
         };

@@ -1,8 +1,9 @@
 //! `redirect` (RFC 5228 §4.2) with its parameters (RFC 6009) and lists (RFC 6134).
 //!
-//! - A message that went through too many servers is kept instead.
-//! - A message is sent to an address once.
-//! - What `enclose` made is not sent (RFC 5703 §6).
+//! - A message with more `Received` fields than [`RunLimits::received`](crate::RunLimits) has
+//!   probably gone round in a loop: it is not sent but kept, with a warning.
+//! - A message is sent to an address or a list once. A second redirect to it adds a warning only.
+//! - The message is sent without what `enclose` made of it (RFC 5703 §6).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -16,6 +17,13 @@ use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::{Action, DeliverByIntent, RedirectIntent, RedirectTarget};
 
 impl Run<'_> {
+    /// Runs `redirect`.
+    ///
+    /// # Errors
+    /// - [`RuntimeErrorKind::BadAddress`] if the text is no address, or if the host cannot send to
+    ///   it.
+    /// - [`RuntimeErrorKind::UnknownWord`] if the host has no such list, or if a parameter has no
+    ///   meaning.
     pub(super) fn redirect(&mut self, frame: &Frame<'_>, redirect: &Redirect) -> Result<()> {
         let to = self.redirect_target(frame, &redirect.to)?;
         let notify = redirect.notify.as_ref();
@@ -96,8 +104,7 @@ impl Run<'_> {
         Ok(DeliverByIntent { deadline, mode, trace: deliver_by.trace })
     }
 
-    /// Returns whether the message has more `Received` fields than a message that is redirected may
-    /// have.
+    /// Returns whether the message as received has more `Received` fields than the limit.
     fn is_looping(&mut self) -> Result<bool> {
         let view = self.message.view();
         let fields = view.fields(PartId::ROOT);
@@ -109,12 +116,14 @@ impl Run<'_> {
     }
 }
 
-/// Returns the time so many seconds later, the latest possible time at most.
+/// Returns the time so many seconds after another, or the latest time that there is.
 pub(super) fn after(time: Timestamp, seconds: u64) -> Timestamp {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
+/// Returns whether two redirects go to the same address, without regard to the case of ASCII
+/// letters, or to the same list.
 fn is_same(a: &RedirectTarget, b: &RedirectTarget) -> bool {
     match (a, b) {
         (RedirectTarget::Address(a), RedirectTarget::Address(b)) => a.matches(b),

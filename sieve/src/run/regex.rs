@@ -1,13 +1,14 @@
 //! Regular expressions whose work can be charged.
 //!
-//! - A lazily built automaton answers whether a text matches, in time linear in the text and
-//!   whatever the size of the pattern. Building its states is charged by how often its memory was
-//!   filled. It begins with the states that earlier searches built; but if it fills its memory or
-//!   gives up, the search is repeated from the beginning without any, so that its result and its
-//!   charge depend on the pattern and the text only.
-//! - It gives up where new states are needed all the time, and at Unicode word boundaries in texts
-//!   that are not ASCII. Then, and to find groups, a slower search is used, which may look at every
-//!   state of the pattern for every byte and is charged so.
+//! - A lazily built automaton answers whether a text matches. Its time is linear in the text,
+//!   whatever the size of the pattern, but for the states that it builds. These are charged by how
+//!   often they filled the memory of the automaton.
+//! - A search begins with the states that earlier ones built. If it then fills the memory or gives
+//!   up, it is repeated without them, so that result and charge depend on nothing but pattern and
+//!   text.
+//! - The automaton gives up where it needs new states all the time, and at Unicode word boundaries
+//!   in texts that are not ASCII. Then a slower search is used, and also to find groups. It may
+//!   look at every state of the pattern for every byte, and is charged for that.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::extension::Comparator;
 use crate::outcome::RuntimeErrorKind;
 use crate::pattern::{AUTOMATON_BYTES, CompiledPattern, PatternCache};
 
-/// What compiling costs for each state, in bytes. A pattern that was compiled before costs as much,
-/// so that the same run always costs the same.
+/// What compiling costs for each state, in bytes. A pattern that the host has kept from an earlier
+/// run costs as much, so that the same run always costs the same.
 const COMPILE_COST: usize = 64;
 
 /// What the slower search costs for each state and each byte, in bytes.
@@ -35,15 +36,17 @@ pub(super) struct BoundedRegex {
     pattern: String,
     comparator: Comparator,
     compiled: Arc<CompiledPattern>,
-    /// `None` until a text is searched.
+    /// The states that the automaton has built. `None` until a text is searched.
     built: RefCell<Option<Cache>>,
 }
 
 impl BoundedRegex {
-    /// Compiles a pattern to a program of at most `limit` bytes, or takes it from `known`.
+    /// Compiles a pattern to a program of at most `limit` bytes, or takes it from `known`. Both
+    /// cost the same.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::BadRegex`] if the pattern is not usable.
+    /// [`RuntimeErrorKind::BadRegex`] if the pattern is not usable, also if its program is larger.
+    /// [`RuntimeErrorKind::OutOfFuel`] if too little fuel is left.
     pub(super) fn new(
         pattern: String,
         comparator: Comparator,
@@ -68,17 +71,18 @@ impl BoundedRegex {
         Ok(Self { pattern, comparator, compiled, built: RefCell::default() })
     }
 
-    /// Returns whether it was made of this pattern.
+    /// Returns whether it was made of this pattern, for this comparator.
     pub(super) fn is_of(&self, pattern: &str, comparator: Comparator) -> bool {
         self.pattern == pattern && self.comparator == comparator
     }
 
-    /// Returns the size of the program.
+    /// Returns the size of the program, as [`CompiledPattern::states`] has it.
     pub(super) fn states(&self) -> usize {
         self.compiled.states
     }
 
-    /// Returns whether a part of the text matches.
+    /// Returns whether a part of the text matches. Only the states that the automaton has built are
+    /// charged after the search.
     pub(super) fn is_match(&self, text: &str, fuel: &mut Fuel) -> Result<bool> {
         fuel.decoded(text.len())?;
         if let Some(automaton) = &self.compiled.automaton {
@@ -92,8 +96,8 @@ impl BoundedRegex {
         Ok(self.compiled.regex.is_match(text))
     }
 
-    /// Returns what the groups match in a text, the whole match first. `None` for a group that took
-    /// no part.
+    /// Returns the parts of a text that the groups match, the whole match first. A group that took
+    /// no part in the match is `None`. Empty if the text does not match.
     pub(super) fn groups<'t>(
         &self,
         text: &'t str,
@@ -105,12 +109,13 @@ impl BoundedRegex {
         Ok(groups.map(|group| group.map(|group| group.as_str())).collect())
     }
 
+    /// Charges the slower search of a text.
     fn charge_slow(&self, text: &str, fuel: &mut Fuel) -> Result<()> {
         fuel.bytes(text.len().saturating_mul(self.compiled.states).saturating_mul(SLOW_COST))
     }
 
-    /// Returns whether the text matches, an error if the automaton gave up, and how often its
-    /// memory was filled.
+    /// Searches with the automaton. Returns whether the text matches, or an error if the automaton
+    /// gave up, and how often its memory was filled.
     fn search(
         &self,
         automaton: &DFA,
@@ -178,10 +183,12 @@ mod tests {
 
     #[test]
     fn patterns_that_need_many_states_are_charged_for_them() {
-        // No two stretches of it are alike.
+        // A text of letters drawn by a linear congruential generator, so that the automaton never
+        // meets the same 200 letters again.
         let mut state = 1_u32;
         let letters = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // The highest bit is the one that repeats last.
             if state >> 31 == 0 { 'a' } else { 'b' }
         });
         let text: String = letters.take(200_000).collect();

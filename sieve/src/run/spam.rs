@@ -29,7 +29,8 @@ impl Run<'_> {
         self.scan_result(frame, value, comparison)
     }
 
-    /// Compares a result: `0` if the message was not tested, which does not count (RFC 5235 §3.1).
+    /// Compares the result of a scanner. If the message was not tested, the value is `0`, and with
+    /// `:count` there is no value (RFC 5235 §3.1).
     fn scan_result(
         &mut self,
         frame: &mut Frame<'_>,
@@ -45,8 +46,9 @@ impl Run<'_> {
     }
 }
 
-/// Returns the value from 1 to 10 for a percentage (RFC 5235 §3.2.1): 1 is clear of spam, 10 is
-/// certainly spam, and nothing else is one of them.
+/// Returns the value from 1 to 10 for a percentage (RFC 5235 §3.2.1). Only 0 gives 1, clear of
+/// spam, and only 100 gives 10, certainly spam. The percentages from 1 to 99 are spread over 2 to
+/// 9.
 fn ten_steps(percent: u8) -> u8 {
     match percent {
         0 => 1,

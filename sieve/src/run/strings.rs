@@ -9,11 +9,12 @@ use super::{Frame, Result, Run};
 use crate::ir::{Keyword, Modifier, Scope, Segment, StringExpr, VariableId};
 use crate::outcome::{RuntimeErrorKind, WarningKind};
 
-/// What a string or a piece of one costs for itself, in bytes.
+/// What a string, or a piece of one, costs beside its bytes, in bytes.
 const STRING_COST: usize = 8;
 
 impl Run<'_> {
-    /// Expands a string.
+    /// Returns a string with the values of its variables. Variables that were never set, and match
+    /// variables that do not exist, are empty.
     pub(super) fn expand(&mut self, frame: &Frame<'_>, text: &StringExpr) -> Result<String> {
         let segments = match text {
             StringExpr::Constant(text) => {
@@ -56,7 +57,8 @@ impl Run<'_> {
         text.map(|text| self.expand(frame, text)).transpose()
     }
 
-    /// Returns a word with a meaning. `expected` says what the word should be.
+    /// Returns the meaning of a word. Fails with `UnknownWord` if variables made a word that has
+    /// none. `expected` says what the word should be, for the error: `part of a date`.
     pub(super) fn keyword<T: Copy>(
         &mut self,
         frame: &Frame<'_>,
@@ -79,7 +81,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Returns the value of a variable.
+    /// Returns the value of a variable, empty if it was never set.
     pub(super) fn variable(&self, frame: &Frame<'_>, id: VariableId) -> String {
         let Some(variable) = frame.script.variable(id) else { return String::new() };
         match variable.scope {
@@ -92,7 +94,8 @@ impl Run<'_> {
         }
     }
 
-    /// Gives a variable a value, which is cut to the limit.
+    /// Gives a variable a value. A value longer than [`RunLimits::variable`](crate::RunLimits) is
+    /// cut, with a warning. Fails if a new global variable exceeds the limit of variables.
     pub(super) fn set_variable(
         &mut self,
         frame: &mut Frame<'_>,
@@ -119,19 +122,20 @@ impl Run<'_> {
                 }
                 self.globals.insert(variable.name.clone(), value);
             }
-            // Read-only; the checker refuses it.
+            // It cannot be set: the checker refuses it.
             Scope::Environment => {}
         }
         Ok(())
     }
 
-    /// Counts more variables that exist from now on.
+    /// Counts variables that exist from now on. Fails if there are too many.
     pub(super) fn count_variables(&mut self, more: usize) -> Result<()> {
         self.variables = self.variables.saturating_add(more);
         self.within("variables", self.variables, u64::from(self.limits.variables))
     }
 
-    /// Sets the match variables. Groups that took no part are empty.
+    /// Sets the match variables: `parts` is the whole match, and then each part. A part that is
+    /// `None` becomes empty.
     pub(super) fn set_captures<'t>(
         &mut self,
         frame: &mut Frame<'_>,
@@ -148,7 +152,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Applies the modifiers of `set` in their order (RFC 5229 §4.1).
+    /// Applies the modifiers of `set` or `extracttext`, in the order of the list (RFC 5229 §4.1).
     pub(super) fn modify(&mut self, mut value: String, modifiers: &[Modifier]) -> Result<String> {
         for modifier in modifiers {
             self.fuel.bytes(value.len())?;
@@ -180,7 +184,7 @@ fn apply(modifier: Modifier, mut value: String) -> String {
     value
 }
 
-/// Puts a backslash before each of the characters.
+/// Puts a backslash before each character that is one of `special`.
 fn quote(value: &str, special: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -192,7 +196,7 @@ fn quote(value: &str, special: &str) -> String {
     out
 }
 
-/// Encodes every byte that is not unreserved (RFC 3986 §2.3, RFC 5435 §6).
+/// Percent-encodes every byte that is not unreserved (RFC 3986 §2.3, RFC 5435 §6).
 fn encode_url(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -208,7 +212,7 @@ fn encode_url(value: &str) -> String {
     out
 }
 
-/// Returns a text as one line: controls become blanks, and there are none around it.
+/// Returns a text as one line: control characters become blanks, and blanks around it are removed.
 pub(super) fn single_line(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     line.trim().to_owned()

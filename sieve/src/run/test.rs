@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::fuel::FLAG_COST;
 use super::lists::list_uri;
 use super::{Frame, Result, Run};
 use crate::flag::FlagSet;
@@ -9,7 +10,7 @@ use crate::host::MailboxSelector;
 use crate::ir::{Comparison, MatchType, SizeLimit, StringExpr, Test, TestKind, VariableId};
 
 impl Run<'_> {
-    /// Evaluates a test. Tests inside it run from left to right and only as long as they matter.
+    /// Evaluates a test. Tests inside it run from left to right, until the result is certain.
     pub(super) fn test(&mut self, frame: &mut Frame<'_>, test: &Test) -> Result<bool> {
         let outer = std::mem::replace(&mut self.span, test.span);
         self.fuel.step()?;
@@ -18,6 +19,7 @@ impl Run<'_> {
             TestKind::False => false,
             TestKind::Not(inner) => !self.nested(|run| run.test(frame, inner))?,
             TestKind::AllOf(tests) => self.nested(|run| run.all_are(frame, tests, true))?,
+            // One is true unless all are false.
             TestKind::AnyOf(tests) => !self.nested(|run| run.all_are(frame, tests, false))?,
             kind => self.simple_test(frame, kind)?,
         };
@@ -29,7 +31,7 @@ impl Run<'_> {
         Ok(result)
     }
 
-    /// Returns whether all tests have a result. Stops at the first one that has not.
+    /// Returns whether every test has the result `result`. Stops at the first one that has another.
     fn all_are(&mut self, frame: &mut Frame<'_>, tests: &[Test], result: bool) -> Result<bool> {
         for test in tests {
             if self.test(frame, test)? != result {
@@ -39,7 +41,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Evaluates a test of the message or its environment.
+    /// Evaluates a test that contains no other test.
     fn simple_test(&mut self, frame: &mut Frame<'_>, kind: &TestKind) -> Result<bool> {
         match kind {
             TestKind::Address(test) => self.address_test(frame, test),
@@ -101,6 +103,7 @@ impl Run<'_> {
                 Ok(true)
             }
             TestKind::IHave { available, .. } => Ok(*available),
+            // `test` evaluates these.
             TestKind::True
             | TestKind::False
             | TestKind::Not(_)
@@ -109,7 +112,8 @@ impl Run<'_> {
         }
     }
 
-    /// Compares the size of the message as received (RFC 5228 §5.9).
+    /// Compares the size of the message as received (RFC 5228 §5.9), or of the part that takes the
+    /// place of the message for an included script.
     fn size(&self, frame: &Frame<'_>, limit: SizeLimit) -> bool {
         let part = frame.message.and_then(|node| self.message.received(node));
         let size = match part {
@@ -122,7 +126,7 @@ impl Run<'_> {
         }
     }
 
-    /// RFC 5229 §5
+    /// Evaluates `string` (RFC 5229 §5). With `:count`, empty sources do not count.
     fn string(
         &mut self,
         frame: &mut Frame<'_>,
@@ -135,7 +139,9 @@ impl Run<'_> {
         self.matches_any(frame, comparison, &sources.map(Cow::Owned).collect::<Vec<_>>())
     }
 
-    /// RFC 5232 §4: values and keys are split into words.
+    /// Evaluates `hasflag` (RFC 5232 §4). Values and keys are split into words. Words of a variable
+    /// that are no flags, or repeat one of the same variable, are left out. Without variables the
+    /// internal variable is compared.
     fn has_flag(
         &mut self,
         frame: &mut Frame<'_>,
@@ -151,7 +157,7 @@ impl Run<'_> {
             self.fuel.bytes(text.len())?;
             let mut own = FlagSet::new();
             for word in text.split_ascii_whitespace() {
-                self.fuel.bytes(own.len().saturating_mul(8))?;
+                self.fuel.bytes(own.len().saturating_mul(FLAG_COST))?;
                 own.insert(word);
             }
             flags.extend(own.iter().map(|flag| Cow::Owned(flag.to_owned())));

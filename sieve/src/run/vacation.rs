@@ -1,7 +1,7 @@
 //! `vacation` (RFC 5230) and `:seconds` (RFC 6131).
 //!
-//! The run decides what would be answered; the host decides whether it is, and remembers who was
-//! answered.
+//! The run decides what the answer would be. The host decides whether it is sent, and remembers who
+//! was answered.
 
 use super::decisions::Kind;
 use super::message::split_entity;
@@ -13,6 +13,12 @@ use crate::outcome::{RuntimeErrorKind, WarningKind};
 use crate::plan::{Action, VacationBody, VacationIntent};
 
 impl Run<'_> {
+    /// Runs `vacation`. Texts of `:from` and `:addresses` that are no mailbox are left out, with a
+    /// warning.
+    ///
+    /// # Errors
+    /// [`RuntimeErrorKind::BadMimeEntity`] if the reason of `:mime` is none, and the errors of
+    /// [`Self::take`].
     pub(super) fn vacation(&mut self, frame: &Frame<'_>, vacation: &Vacation) -> Result<()> {
         self.take(Kind::Response, "vacation")?;
         let subject = self.expand_option(frame, vacation.subject.as_ref())?;
@@ -45,8 +51,8 @@ impl Run<'_> {
         self.count_sent()
     }
 
-    /// Returns a text that is one mailbox, with or without a display name. Another text is ignored,
-    /// with a warning.
+    /// Returns the text if it is one mailbox, with or without a display name. Otherwise it warns
+    /// and returns `None`.
     pub(super) fn valid_mailbox(&mut self, text: String) -> Result<Option<String>> {
         self.fuel.bytes(text.len())?;
         if AddressSpec::parse_mailbox(&text).is_some() {
@@ -57,8 +63,9 @@ impl Run<'_> {
     }
 }
 
-/// Returns whether a text begins with well-formed header fields in ASCII (RFC 5230 §5) or an empty
-/// line (RFC 2045 §2.4).
+/// Returns whether a text begins with header fields or with an empty line (RFC 2045 §2.4). Every
+/// line up to the first empty one must be a field or continue one, and be ASCII (RFC 5230 §5). The
+/// header must end with a line end; the empty line after it, and content, may be missing.
 pub(super) fn is_entity(text: &str) -> bool {
     let (fields, content) = split_entity(text);
     let header = text.get(..text.len().saturating_sub(content.len())).unwrap_or_default();
@@ -78,7 +85,7 @@ mod tests {
     use super::is_entity;
 
     #[test]
-    fn an_entity_has_fields_and_an_empty_line() {
+    fn an_entity_begins_with_fields_or_an_empty_line() {
         for text in [
             "Content-Type: text/plain;\r\n charset=utf-8\r\n\r\nHello",
             "Content-Type: text/html\n\n<p>",

@@ -1,9 +1,13 @@
 //! The wildcards of `:matches` (RFC 5228 §2.7.1) and what they capture (RFC 5229 §3.2).
 //!
-//! - `*` stands for any text, `?` for one character; `\` takes the meaning from what follows it.
-//! - Every wildcard captures as little as possible, those on the left before those on the right.
-//! - Texts are compared in the folded form of the comparator; captures are parts of the text.
-//! - The work is bounded by the product of the lengths, and is charged step by step.
+//! - `*` stands for any text, `?` for one character. A `\` makes the character after it stand for
+//!   itself; at the end of a pattern it stands for itself.
+//! - Every wildcard captures as little as possible; where two could share a text differently, the
+//!   left one takes the least.
+//! - Texts are compared in the folded form of the comparator; captures are parts of the text as it
+//!   is.
+//! - The work is bounded by the product of the lengths of pattern and text, and is charged step by
+//!   step.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,7 +25,7 @@ pub(super) struct Pattern {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
-    /// A byte of folded text.
+    /// A byte of a literal in the folded form.
     Byte(u8),
     /// `?`: one character.
     One,
@@ -54,10 +58,11 @@ impl Pattern {
         Self { tokens }
     }
 
-    /// Matches a whole text. Returns what each wildcard captures, in bytes of the text.
+    /// Matches a whole text. Returns for each wildcard the range of bytes of the text that it
+    /// captures, `None` if the text does not match.
     ///
-    /// On a mismatch the last `*` takes one character more. Those before it need not be tried
-    /// again: the last one could take whatever they would leave to it.
+    /// On a mismatch the last `*` takes one character more. The wildcards before it need not be
+    /// tried again: whatever text they gave up, the last `*` could take as well.
     pub(super) fn captures(
         &self,
         subject: &Subject<'_>,
@@ -65,7 +70,8 @@ impl Pattern {
     ) -> Result<Option<Vec<Range<usize>>>> {
         let text = subject.folded.as_ref();
         let mut captures: Vec<Range<usize>> = Vec::new();
-        // The token of the last `*`, and its index in `captures`.
+        // The index of the last `*` in `tokens`, and that of its range in `captures`. The ranges
+        // are offsets in the folded text.
         let mut last_any: Option<(usize, usize)> = None;
         let (mut at, mut next) = (0, 0);
         loop {
@@ -100,8 +106,9 @@ impl Pattern {
             capture.end = subject.end_of_char(capture.end);
             if let (Some(Token::Byte(first)), None) = (self.tokens.get(token + 1), &subject.origins)
             {
-                // The literal after the `*` begins with a character, so nothing else begins with
-                // its first byte.
+                // The text after the `*` must begin with the first byte of the literal: what stands
+                // before the next such byte is skipped at once. In UTF-8 the byte always begins a
+                // character.
                 let rest = text.get(capture.end..).unwrap_or_default();
                 let skipped = memchr::memchr(*first, rest);
                 fuel.scanned(skipped.unwrap_or(rest.len()))?;
@@ -119,6 +126,7 @@ impl Pattern {
     }
 }
 
+/// Appends a literal in the folded form to the tokens, and clears it.
 fn push_literal(tokens: &mut Vec<Token>, comparator: Comparator, literal: &mut String) {
     tokens.extend(fold(comparator, literal).iter().copied().map(Token::Byte));
     literal.clear();
@@ -128,8 +136,8 @@ fn push_literal(tokens: &mut Vec<Token>, comparator: Comparator, literal: &mut S
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     folded: Cow<'a, [u8]>,
-    /// For each folded byte the offset of the character in the text that it comes from. `None` if
-    /// the offsets are equal.
+    /// For each folded byte, the offset in the text of the character that it comes from. `None` if
+    /// each byte of the text gives one folded byte, so that the offsets are equal.
     origins: Option<Vec<u32>>,
     source_len: usize,
 }
@@ -154,7 +162,8 @@ impl<'a> Subject<'a> {
         Self { folded, origins: Some(origins), source_len: text.len() }
     }
 
-    /// Returns where the character of the text ends of which the folded byte is a part.
+    /// Returns the offset in the folded text at which the character ends that gave the folded byte
+    /// at `at`.
     fn end_of_char(&self, at: usize) -> usize {
         let len = self.folded.len();
         let mut end = at.saturating_add(1).min(len);
@@ -165,6 +174,7 @@ impl<'a> Subject<'a> {
                 }
             }
             None => {
+                // The bytes of UTF-8 that continue a character begin with the bits 10.
                 while self.folded.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
                     end += 1;
                 }
@@ -173,17 +183,19 @@ impl<'a> Subject<'a> {
         end
     }
 
-    /// Returns whether no character of the text is cut here: a wildcard captures whole characters.
+    /// Returns whether a character of the text begins or the text ends at this offset of the folded
+    /// text. A wildcard captures whole characters, so that it can only begin there.
     fn is_boundary(&self, at: usize) -> bool {
         match &self.origins {
             Some(origins) => {
                 at == 0 || at >= origins.len() || origins.get(at - 1) != origins.get(at)
             }
+            // A literal consists of whole characters, so that none is cut after it.
             None => true,
         }
     }
 
-    /// Returns the offset in the text.
+    /// Returns the offset in the text for an offset in the folded text.
     fn source_offset(&self, at: usize) -> usize {
         let Some(origins) = &self.origins else { return at };
         origins.get(at).map_or(self.source_len, |&offset| offset as usize)

@@ -4,6 +4,7 @@ use super::ValueType::{String, Strings};
 use super::{CommandId, Positional, TagWord, TestCount, Word, needed, optional, tags};
 use crate::extension::Extension;
 
+/// What commands of the base language need: no extension.
 const BASE: &[Extension] = &[];
 
 const fn command(
@@ -29,7 +30,7 @@ impl Word<CommandId> {
 const FLAG_ARGUMENTS: &[Positional] =
     &[optional("name of a variable", String), needed("list of flags", Strings)];
 
-/// Every command of the language.
+/// Every command that the engine knows.
 pub(crate) static COMMANDS: &[Word<CommandId>] = &[
     // RFC 5228
     command("require", CommandId::Require, BASE, &[], &[needed("list of extensions", Strings)]),

@@ -2,7 +2,8 @@
 //!
 //! - A word is a command or a test; no name is both.
 //! - Names are compared without regard to case (RFC 5228 §2.1).
-//! - What a tag or word needs of extensions stands here; what arguments mean stands in `check`.
+//! - Here stand the arguments of a word, and the extensions that words and tags need. What
+//!   arguments mean stands in `check`.
 
 mod command_words;
 mod tags;
@@ -39,7 +40,7 @@ impl ValueType {
 /// An argument that has no tag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Positional {
-    /// What it is, for messages: `mailbox`.
+    /// What it is, for messages, such as `mailbox`.
     pub(crate) name: &'static str,
     pub(crate) value: ValueType,
     pub(crate) is_optional: bool,
@@ -59,11 +60,13 @@ pub(crate) enum TestCount {
 pub(crate) struct Word<I: 'static> {
     pub(crate) name: &'static str,
     pub(crate) id: I,
-    /// All of them are needed.
+    /// All of them are needed. The first is the one that brings the word.
     pub(crate) extensions: &'static [Extension],
+    /// The tags that it takes, in sets that several words share.
     pub(crate) tags: &'static [&'static [TagWord]],
+    /// In their order, at most one of them optional.
     pub(crate) positionals: &'static [Positional],
-    /// One tag of the group must be given.
+    /// A group of which one tag must be given, `None` if there is none.
     pub(crate) needed_group: Option<Group>,
     pub(crate) tests: TestCount,
     pub(crate) has_block: bool,
@@ -163,7 +166,7 @@ pub(crate) enum TestId {
     IHave,
 }
 
-/// What a name stands for.
+/// What a name stands for: a command, a test, or nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vocable {
     pub(crate) command: Option<&'static Word<CommandId>>,
@@ -189,7 +192,7 @@ impl Vocable {
     }
 }
 
-/// Finds a name.
+/// Finds what a name stands for.
 pub(crate) fn lookup(name: &str) -> Vocable {
     Vocable {
         command: COMMANDS.iter().find(|word| word.name.eq_ignore_ascii_case(name)),
@@ -197,11 +200,12 @@ pub(crate) fn lookup(name: &str) -> Vocable {
     }
 }
 
-/// Makes a positional argument.
+/// Makes a positional argument that must be given.
 const fn needed(name: &'static str, value: ValueType) -> Positional {
     Positional { name, value, is_optional: false }
 }
 
+/// Makes a positional argument that may be left out.
 const fn optional(name: &'static str, value: ValueType) -> Positional {
     Positional { name, value, is_optional: true }
 }

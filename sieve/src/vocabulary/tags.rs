@@ -96,9 +96,11 @@ pub(crate) enum Group {
     SizeBound,
     Deadline,
     Period,
-    /// Modifiers of rank 40, 30, and 20 (RFC 5229 §4.1).
+    /// The modifiers of rank 40 (RFC 5229 §4.1).
     Case,
+    /// The modifiers of rank 30.
     FirstCase,
+    /// The modifiers of rank 20.
     Quoting,
     Zone,
     BodyTransform,
@@ -113,14 +115,17 @@ pub(crate) enum Group {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TagWord {
     pub(crate) tag: Tag,
+    /// The type of the value that follows it, `None` if none does.
     pub(crate) value: Option<ValueType>,
-    /// Beside the extensions of the word.
+    /// The extension that it needs beside those of the word, if any.
     pub(crate) extension: Option<Extension>,
+    /// The group of which it may be the only tag, if any.
     pub(crate) group: Option<Group>,
-    /// The tag needs one of these beside it, if there are any.
+    /// If there are any, at least one of these tags must be given too.
     pub(crate) beside: &'static [Tag],
 }
 
+/// Makes a tag without a value and without conditions.
 const fn tag(tag: Tag) -> TagWord {
     TagWord { tag, value: None, extension: None, group: None, beside: &[] }
 }
@@ -290,7 +295,8 @@ pub(super) const FIRST: &[TagWord] = &[tag(Tag::First).number()];
 pub(super) const REPLACE: &[TagWord] =
     &[tag(Tag::Mime), tag(Tag::Subject).string(), tag(Tag::From).string()];
 
-/// RFC 5703 §6, whose text and examples leave out either tag.
+/// RFC 5703 §6. Its grammar has both tags, but its text and examples leave out either: both are
+/// optional.
 pub(super) const ENCLOSE: &[TagWord] = &[tag(Tag::Subject).string(), tag(Tag::Headers).strings()];
 
 /// RFC 5173 §5.

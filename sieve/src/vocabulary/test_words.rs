@@ -4,6 +4,7 @@ use super::ValueType::{String, Strings};
 use super::{Group, Positional, TagWord, TestCount, TestId, Word, needed, optional, tags};
 use crate::extension::Extension;
 
+/// What tests of the base language need: no extension.
 const BASE: &[Extension] = &[];
 
 const fn test(
@@ -21,6 +22,7 @@ impl Word<TestId> {
         Self { tests, ..self }
     }
 
+    /// Demands one tag of a group.
     const fn with_one_of(self, group: Group) -> Self {
         Self { needed_group: Some(group), ..self }
     }
@@ -30,7 +32,7 @@ const KEYS: Positional = needed("list of keys", Strings);
 const FIELDS: Positional = needed("list of header fields", Strings);
 const MAILBOX: Positional = needed("mailbox", String);
 
-/// Every test of the language.
+/// Every test that the engine knows.
 pub(crate) static TESTS: &[Word<TestId>] = &[
     // RFC 5228
     test("true", TestId::True, BASE, &[], &[]),

@@ -39,7 +39,9 @@ fn brought<I>(word: &Word<I>, extension: Extension) -> Vec<String> {
     tags.map(|tag| tag.tag.name().to_owned()).collect()
 }
 
-/// Describes what an extension brings to some words: new ones with their tags, or tags only.
+/// Appends a line for each word to which an extension brings something: the word itself with its
+/// tags, if the extension is the first that the word needs, or else only tags. `what` is "command"
+/// or "test".
 fn describe<I>(words: &'static [Word<I>], extension: Extension, what: &str, out: &mut String) {
     for word in words {
         let tags = brought(word, extension);

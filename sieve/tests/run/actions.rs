@@ -16,6 +16,7 @@ use crate::support::{TestInput, TestWorld};
 
 const MESSAGE: &str = "Subject: Hello\r\n\r\nText\r\n";
 
+/// Runs commands on [`MESSAGE`], with the mailboxes Lists and Work.
 fn run(commands: Vec<CommandKind>) -> Outcome {
     run_in(&TestWorld::with_mailboxes(&["Lists", "Work"]), commands)
 }
@@ -26,6 +27,7 @@ fn run_in(world: &TestWorld, commands: Vec<CommandKind>) -> Outcome {
     outcome
 }
 
+/// Returns the plan of a run without errors and warnings.
 fn plan(commands: Vec<CommandKind>) -> Plan {
     let outcome = run(commands);
     assert_eq!(outcome.error, None);
@@ -33,7 +35,7 @@ fn plan(commands: Vec<CommandKind>) -> Plan {
     outcome.plan
 }
 
-/// Fails a run and returns the names of the actions in conflict.
+/// Returns the names of the two actions in conflict that make a run fail.
 fn conflict(commands: Vec<CommandKind>) -> (&'static str, &'static str) {
     let outcome = run(commands);
     assert_eq!(outcome.plan, Plan::keep_only());
@@ -67,9 +69,12 @@ fn fileinto_with_flags(name: &str, flags: &[&str]) -> CommandKind {
 #[test]
 fn explicit_keep_and_fileinto_inbox_are_one_copy() {
     let expected = vec![store(Target::Inbox, &[])];
-    for commands in
-        [vec![keep()], vec![keep(), fileinto("inbox")], vec![fileinto("INBOX"), keep(), keep()]]
-    {
+    for commands in [
+        vec![keep()],
+        vec![fileinto("INBOX")],
+        vec![keep(), fileinto("inbox")],
+        vec![fileinto("INBOX"), keep(), keep()],
+    ] {
         let plan = plan(commands);
         assert_eq!(plan.actions, expected);
         assert_eq!(plan.implicit_keep, None);
@@ -192,6 +197,7 @@ fn redirects_go_to_each_address_once() {
 
 #[test]
 fn a_message_that_loops_is_kept() {
+    // One field more than the default of `RunLimits::received`.
     let message = format!("{}\r\nText", "Received: x\r\n".repeat(51));
     for (first, is_stored) in [(CommandKind::Discard, false), (fileinto("Lists"), true)] {
         let commands = script(vec![first, redirect("a@example.org")]);
@@ -212,6 +218,7 @@ fn actions_in_conflict_fail_when_they_are_executed() {
     assert_eq!(conflict(vec![keep(), reject("b")]), ("keep", "reject"));
     assert_eq!(conflict(vec![reject("a"), fileinto("Lists")]), ("reject", "fileinto"));
     assert_eq!(conflict(vec![redirect("a@b.example"), reject("b")]), ("redirect", "reject"));
+    // Commands that do not run are in no conflict.
     let error = run(vec![keep(), CommandKind::Stop, reject("a")]).error;
     assert_eq!(error, None);
     let exclusive =
@@ -222,6 +229,7 @@ fn actions_in_conflict_fail_when_they_are_executed() {
 #[test]
 fn the_place_of_both_actions_in_conflict_is_told() {
     let error = run(vec![keep(), CommandKind::Discard, reject("a")]).error.unwrap();
+    // The span of a command begins at its index.
     assert_eq!(error.place.span.start, 2);
     let RuntimeErrorKind::IncompatibleActions { first_place, .. } = error.kind else { panic!() };
     assert_eq!(first_place.span.start, 0);

@@ -23,13 +23,15 @@ pub const MESSAGE: &str = "From: \"Coyote, W.\" <Coyote@Desert.example>\r\n\
     \r\n\
     Hello\r\n";
 
-/// Returns whether the message is filed by the script of [`probe`].
+/// Returns whether a script cancels the implicit keep of [`MESSAGE`]. That of [`probe`] does so if
+/// its test is true.
 pub fn is_filed(script: &Script) -> bool {
     let outcome = TestInput::new(MESSAGE).run(script, &TestWorld::default());
     assert_eq!(outcome.error, None);
     outcome.plan.implicit_keep.is_none()
 }
 
+/// Returns whether a test is true for [`MESSAGE`].
 fn holds(kind: TestKind) -> bool {
     is_filed(&probe(kind))
 }
@@ -108,6 +110,7 @@ fn size_is_compared_strictly() {
 
 #[test]
 fn tests_are_evaluated_from_left_to_right_and_only_while_they_matter() {
+    // The match variable `$1` shows which of the tests has matched last.
     let matched = |key| test(header("X-Many", MatchType::Matches, key));
     let check = |first: TestKind, expected: &str| {
         let file = when(string("$1", MatchType::Is, expected), vec![create("yes")]);
@@ -198,6 +201,7 @@ fn a_bad_regex_of_variables_is_an_error() {
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     let error = outcome.error.unwrap();
     assert!(matches!(error.kind, RuntimeErrorKind::BadRegex { .. }), "{error}");
+    // Where every test has its span.
     assert_eq!(error.place.span.start, 100);
     assert_eq!(outcome.plan, Plan::keep_only());
 }

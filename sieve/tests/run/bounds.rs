@@ -16,6 +16,8 @@ use crate::support::{TestInput, TestWorld};
 
 const MESSAGE: &str = "Subject: Hello\r\n\r\nText\r\n";
 
+/// Runs a script on [`MESSAGE`]. Panics if it uses more fuel than it has, or if a failed run does
+/// more than keep the message.
 fn run_with(limits: RunLimits, script: &Script, world: &TestWorld) -> Outcome {
     let input = TestInput { limits, ..TestInput::new(MESSAGE) };
     let outcome = input.run(script, world);
@@ -26,7 +28,7 @@ fn run_with(limits: RunLimits, script: &Script, world: &TestWorld) -> Outcome {
     outcome
 }
 
-/// Returns what there was too much of.
+/// Returns what there was too much of, `None` if the run had no error.
 fn exceeded(limits: RunLimits, commands: Vec<CommandKind>) -> Option<&'static str> {
     let outcome = run_with(limits, &script(commands), &TestWorld::default());
     match outcome.error?.kind {
@@ -53,6 +55,7 @@ fn numbers_of_actions_are_limited() {
 
 #[test]
 fn edits_are_limited() {
+    // `X-A: 1234567` with its line end has 14 bytes.
     let limits = RunLimits { added_header: 20, ..RunLimits::default() };
     let add = || add_header("X-A", "1234567");
     assert_eq!(exceeded(limits, vec![add()]), None);
@@ -82,6 +85,7 @@ fn loops_and_includes_are_limited() {
     let looped = || CommandKind::ForEveryPart { block: commands(vec![set(A, "x")]) };
     assert_eq!(exceeded(limits, vec![looped()]), None);
     assert_eq!(exceeded(limits, vec![looped(), looped()]), Some("parts"));
+    // Each script includes the one with the next number, up to 20, which does not exist.
     let mut world = TestWorld::default();
     for index in 0..20 {
         let inner = vec![CommandKind::Include(Include {
@@ -95,6 +99,7 @@ fn loops_and_includes_are_limited() {
         let commands = names.iter().map(|name| CommandKind::Include(include(name))).collect();
         run_with(limits, &script(commands), &world).error.map(|error| error.to_string())
     };
+    // From 12 to 19 there are 8 scripts inside one another, from 5 there are 15.
     assert_eq!(error(RunLimits::default(), &["12"]), None);
     let depth = error(RunLimits::default(), &["5"]).unwrap();
     assert_eq!(depth, "more than 10 included scripts inside one another");
@@ -103,6 +108,7 @@ fn loops_and_includes_are_limited() {
     assert_eq!(error(limits, &["18"]), None);
     assert_eq!(error(limits, &["17"]).unwrap(), "more than 3 included scripts");
     assert_eq!(error(limits, &["19", "19", "19"]).unwrap(), "more than 3 included scripts");
+    // The list of every script of these tests has 5 variables. Setting a global one makes one more.
     let limits = RunLimits { variables: 5, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![set(SHARED, "x")]), Some("variables"));
 }
@@ -134,7 +140,7 @@ fn matching_is_charged() {
         (MatchType::Matches, format!("*{}b", "a".repeat(1000)), true),
         (MatchType::Regex, "a+b".to_owned(), false),
         (MatchType::Regex, "(\\w+)b".to_owned(), false),
-        // Its size is charged, too.
+        // The size of its program is charged, too.
         (MatchType::Regex, "(\\w+){20}b".to_owned(), true),
     ];
     for (match_type, key, is_out) in cases {
@@ -142,7 +148,7 @@ fn matching_is_charged() {
         let outcome = input.run(&script(vec![when(test, vec![])]), &TestWorld::default());
         let kind = outcome.error.map(|error| error.kind);
         assert_eq!(kind, is_out.then_some(RuntimeErrorKind::OutOfFuel), "{match_type:?}");
-        // The body is copied, folded and searched, at a unit for 256 bytes each time.
+        // The body is at least copied, folded and searched, at a unit for 256 bytes each time.
         assert!(outcome.fuel_used >= 3 * 100_000 / 256 && outcome.fuel_used <= 12_000);
     }
 }
@@ -158,6 +164,7 @@ fn a_regex_of_variables_is_limited_in_size() {
 
 #[test]
 fn nesting_is_limited_and_needs_little_stack() {
+    // The limit of blocks and tests in one another is 400.
     let nested =
         |depth: usize| (0..depth).fold(vec![keep()], |block, _| vec![when(TestKind::True, block)]);
     let outcome = run_with(RunLimits::default(), &script(nested(350)), &TestWorld::default());

@@ -1,4 +1,6 @@
-//! Makes trees of scripts without a source. Spans count the commands and tests of a script.
+//! Makes trees of scripts without a source, for the tests of the interpreter.
+//!
+//! The span of a command begins at its index in its block. That of every test begins at 100.
 
 use restante_sieve::ir::{
     AddressPart, AddressTest, BodyTransform, Branch, Command, CommandKind, Comparison, FileInto,
@@ -8,7 +10,7 @@ use restante_sieve::ir::{
 };
 use restante_sieve::{Comparator, ExtensionSet, Period, Script, Span, VacationHandle};
 
-/// Variables of every script of these tests, by their id.
+/// The local and global variables of every script of these tests, at their ids.
 pub const NAMES: [&str; 4] = ["a", "b", "flags", "shared"];
 pub const A: VariableId = VariableId(0);
 pub const B: VariableId = VariableId(1);
@@ -18,7 +20,7 @@ pub const SHARED: VariableId = VariableId(3);
 /// The variable `${env.name}`.
 pub const ENVIRONMENT: VariableId = VariableId(4);
 
-/// Makes a script, in which the command at index `i` has the span from `i` to `i + 1`.
+/// Makes a script with all extensions. Scripts with the same commands have the same source hash.
 pub fn script(commands: Vec<CommandKind>) -> Script {
     let mut variables: Vec<_> = NAMES
         .iter()
@@ -28,11 +30,12 @@ pub fn script(commands: Vec<CommandKind>) -> Script {
         })
         .collect();
     variables.push(Variable { scope: Scope::Environment, name: "name".to_owned() });
-    // The source of a script tells it from others.
+    // The hash of the source tells a script from others.
     let source = format!("{commands:?}");
     Script::new(source.as_bytes(), ExtensionSet::all(), variables, self::commands(commands))
 }
 
+/// Makes a block, in which the command at index `i` has the span from `i` to `i + 1`.
 pub fn commands(kinds: Vec<CommandKind>) -> Vec<Command> {
     let with_span = |(index, kind): (usize, CommandKind)| Command {
         span: Span::of_range(index..index + 1),
@@ -89,6 +92,7 @@ pub fn numeric(match_type: MatchType, keys: &[&str]) -> Comparison {
     Comparison { comparator: Comparator::AsciiNumeric, match_type, keys: texts(keys) }
 }
 
+/// Makes a `header` test without `:mime` and `:index`.
 pub fn header_test(fields: &[&str], comparison: Comparison) -> HeaderTest {
     HeaderTest {
         fields: texts(fields),
@@ -99,6 +103,7 @@ pub fn header_test(fields: &[&str], comparison: Comparison) -> HeaderTest {
     }
 }
 
+/// Makes a `header` test of one field and one key.
 pub fn header(field: &str, match_type: MatchType, key: &str) -> TestKind {
     TestKind::Header(Box::new(header_test(&[field], comparison(match_type, &[key]))))
 }
@@ -161,10 +166,12 @@ pub fn fileinto(name: &str) -> CommandKind {
     CommandKind::FileInto(Box::new(FileInto { to: mailbox(name), copy: false, flags: None }))
 }
 
+/// Makes a `fileinto :copy`.
 pub fn copy_to(name: &str) -> CommandKind {
     CommandKind::FileInto(Box::new(FileInto { to: mailbox(name), copy: true, flags: None }))
 }
 
+/// Makes a `fileinto :create`.
 pub fn create(name: &str) -> CommandKind {
     let to = MailboxArgument { create: true, ..mailbox(name) };
     CommandKind::FileInto(Box::new(FileInto { to, copy: false, flags: None }))
@@ -202,6 +209,7 @@ pub fn vacation(reason: &str) -> Vacation {
     }
 }
 
+/// Makes a command of [`vacation`].
 pub fn answer(reason: &str) -> CommandKind {
     CommandKind::Vacation(Box::new(vacation(reason)))
 }

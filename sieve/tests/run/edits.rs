@@ -26,19 +26,21 @@ const MESSAGE: &str = "Received: by x; Thu, 24 Dec 2026 10:00:00 +0000\r\n\
     \r\n\
     Text\r\n";
 
+/// Runs commands on a message, in a world without mailboxes but the Inbox.
 fn run_on(message: &str, commands: Vec<CommandKind>) -> Outcome {
     let outcome = TestInput::new(message).run(&script(commands), &TestWorld::default());
     assert_eq!(outcome.plan.violations(), Vec::<&str>::new());
     outcome
 }
 
+/// Returns the plan of a run on [`MESSAGE`] without errors.
 fn plan(commands: Vec<CommandKind>) -> Plan {
     let outcome = run_on(MESSAGE, commands);
     assert_eq!(outcome.error, None);
     outcome.plan
 }
 
-/// Returns the edits of the message that is kept.
+/// Returns the edits of the version that the implicit keep of [`MESSAGE`] stores.
 fn kept(commands: Vec<CommandKind>) -> MessageEdits {
     let plan = plan(commands);
     match plan.implicit_keep.unwrap().message {
@@ -51,6 +53,7 @@ fn field(name: &str, value: &str) -> HeaderField {
     HeaderField { name: name.into(), value: value.into() }
 }
 
+/// Makes a `deleteheader`, with `:index` and with a value for `:contains` if they are given.
 fn delete(name: &str, index: Option<u32>, key: Option<&str>) -> CommandKind {
     CommandKind::DeleteHeader(Box::new(DeleteHeader {
         name: text(name),
@@ -59,10 +62,12 @@ fn delete(name: &str, index: Option<u32>, key: Option<&str>) -> CommandKind {
     }))
 }
 
+/// Makes an `addheader :last`.
 fn last(name: &str, value: &str) -> CommandKind {
     CommandKind::AddHeader { last: true, name: text(name), value: text(value) }
 }
 
+/// Makes a command that files the message into `failed` if no field of the name has this value.
 fn has(name: &str, value: &str) -> CommandKind {
     when(not(header(name, MatchType::Is, value)), vec![create("failed")])
 }
@@ -91,7 +96,8 @@ fn a_value_is_one_line() {
 
 #[test]
 fn deletions_count_the_fields_as_they_are() {
-    // RFC 5293 §7
+    // Positions count from 0 in `MESSAGE`. After the first command, the second `X-Hello` that is
+    // left is the third of the message (RFC 5293 §7).
     let commands = vec![delete("X-Hello", Some(1), None), delete("x-hello", Some(2), None)];
     assert_eq!(kept(commands).header.deleted, [3, 5]);
     let commands = vec![add_header("X-Hello", "World"), delete("X-Hello", Some(1), None)];
@@ -193,20 +199,22 @@ fn the_original_subject_cannot_be_removed() {
 
 #[test]
 fn parts_are_replaced_in_a_loop() {
-    let is_html = mime_header("Content-Type", MimeOption::Subtype, MimeScope::Part, "alternative");
+    let is_alternative =
+        mime_header("Content-Type", MimeOption::Subtype, MimeScope::Part, "alternative");
     let looped = CommandKind::ForEveryPart {
         block: crate::build::commands(vec![when(
-            is_html,
+            is_alternative,
             vec![CommandKind::Replace(Box::new(replace("Gone")))],
         )]),
     };
     let body =
         crate::build::body(restante_sieve::ir::BodyTransform::Text, MatchType::Contains, "gone");
-    let no_html = mime_header("Content-Type", MimeOption::Subtype, MimeScope::AnyChild, "html");
+    // The HTML part was in the part that was replaced.
+    let is_html = mime_header("Content-Type", MimeOption::Subtype, MimeScope::AnyChild, "html");
     let commands = vec![
         looped,
         when(not(body), vec![create("failed")]),
-        when(no_html, vec![create("failed")]),
+        when(is_html, vec![create("failed")]),
     ];
     let outcome = run_on(NESTED, commands);
     assert_eq!(outcome.error, None);
@@ -302,6 +310,7 @@ fn an_error_keeps_the_message_as_it_was_received() {
     let outcome = run_on(MESSAGE, vec![add_header("X-A", "1"), error]);
     assert_eq!(outcome.plan.implicit_keep, Some(ImplicitKeep::default()));
     assert!(outcome.plan.versions.is_empty());
+    // `size` compares the message as received, also after an edit.
     let size = TestKind::Size(restante_sieve::ir::SizeLimit::Over(MESSAGE.len() as u64));
     assert!(plan(vec![add_header("X-A", "1"), when(size, vec![create("x")])]).actions.is_empty());
 }

@@ -1,4 +1,6 @@
-//! Laws of every outcome, for scripts and messages made at random.
+//! Checks laws of every outcome, on scripts and messages made at random: two runs are equal, also
+//! after the script was serialised; a run keeps within its fuel; a failed run only keeps the
+//! message; and no plan stores twice into one mailbox.
 
 use proptest::prelude::*;
 use restante_sieve::ir::{
@@ -14,6 +16,7 @@ use crate::build::{
 use crate::messages::NESTED;
 use crate::support::{TestInput, TestWorld};
 
+/// Texts, some with variables and some with wildcards.
 fn words() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("Lists".to_owned()),
@@ -33,6 +36,7 @@ fn match_types() -> impl Strategy<Value = MatchType> {
     ]
 }
 
+/// Tests, with others in them at most three levels deep.
 fn tests() -> impl Strategy<Value = TestKind> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(|value| if value { TestKind::True } else { TestKind::False }),
@@ -56,6 +60,7 @@ fn tests() -> impl Strategy<Value = TestKind> {
     })
 }
 
+/// `setflag`, `addflag` and `removeflag`.
 fn flags() -> impl Strategy<Value = CommandKind> {
     let operation = prop_oneof![
         Just(FlagOperation::Set),
@@ -69,6 +74,7 @@ fn flags() -> impl Strategy<Value = CommandKind> {
     })
 }
 
+/// Commands that edit the message.
 fn edits() -> impl Strategy<Value = CommandKind> {
     prop_oneof![
         words().prop_map(|value| add_header("X-A", &value)),
@@ -94,6 +100,7 @@ fn edits() -> impl Strategy<Value = CommandKind> {
     ]
 }
 
+/// Commands of every kind, the more usual ones more often.
 fn all_commands() -> impl Strategy<Value = CommandKind> {
     let leaf = prop_oneof![
         4 => prop_oneof![Just(keep()), Just(CommandKind::Discard), Just(CommandKind::Stop)],
@@ -124,6 +131,7 @@ fn scripts() -> impl Strategy<Value = Script> {
     proptest::collection::vec(all_commands(), 0..6).prop_map(script)
 }
 
+/// A message with parts, any bytes, or a short message with one field.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(NESTED.as_bytes().to_vec()),
@@ -133,6 +141,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Returns a text that two targets share only if they are one mailbox.
 fn target_name(target: &Target) -> String {
     match target {
         Target::Inbox => "Inbox".to_owned(),

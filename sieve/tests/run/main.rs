@@ -1,4 +1,4 @@
-//! Tests of the interpreter.
+//! Tests of the interpreter, most of them on trees that [`build`] makes without a source.
 
 #![allow(
     clippy::unwrap_used,

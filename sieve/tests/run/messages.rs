@@ -50,12 +50,14 @@ pub const NESTED: &str = "From: Whomever\r\n\
     \r\n\
     This is the end of the outer MIME multipart.\r\n";
 
+/// Returns whether a test is true for [`NESTED`].
 fn holds(kind: TestKind) -> bool {
     let outcome = TestInput::new(NESTED).run(&probe(kind), &TestWorld::default());
     assert_eq!(outcome.error, None);
     outcome.plan.implicit_keep.is_none()
 }
 
+/// Returns whether `body :content` of a type contains a text.
 fn content(media: &str, key: &str) -> bool {
     holds(body(BodyTransform::Content(texts(&[media])), MatchType::Contains, key))
 }
@@ -90,6 +92,7 @@ fn a_multipart_is_its_prologue_and_its_epilogue() {
         transform: BodyTransform::Content(texts(&["multipart"])),
         comparison: numeric(MatchType::Count(Relation::Eq), &[number]),
     };
+    // A prologue and an epilogue of each of the two multiparts.
     assert!(holds(count("4")));
 }
 
@@ -145,6 +148,7 @@ impl Trace for Values {
     }
 }
 
+/// Runs commands on [`NESTED`]. Returns the outcome, and the values that `a` had, in order.
 fn run(list: Vec<CommandKind>) -> (Outcome, Vec<String>) {
     let mut values = Values::default();
     let input = TestInput::new(NESTED);
@@ -153,11 +157,12 @@ fn run(list: Vec<CommandKind>) -> (Outcome, Vec<String>) {
     (outcome, values.0)
 }
 
+/// Makes a `foreverypart`.
 fn each(block: Vec<CommandKind>) -> CommandKind {
     CommandKind::ForEveryPart { block: commands(block) }
 }
 
-/// Sets `a` to the type of the current part.
+/// Sets `a` to the subtype of the current part, if it has a Content-Type.
 fn note_type() -> CommandKind {
     let mut test =
         header_test(&["Content-Type"], crate::build::comparison(MatchType::Matches, &["*"]));
@@ -209,6 +214,8 @@ fn an_included_script_sees_the_current_part_as_the_message() {
 
 #[test]
 fn break_leaves_loops() {
+    // Of the 6 parts, 3 have parts in them: the message, the alternative, and the enclosed message.
+    // Only in these the inner loop runs at all.
     let leave =
         |loops| each(vec![each(vec![set(A, "1"), CommandKind::Break { loops }]), set(A, "2")]);
     assert_eq!(run(vec![leave(2), set(A, "3")]).1, ["1", "3"]);
@@ -226,8 +233,10 @@ fn text_of_parts_is_extracted() {
             first,
         }))
     };
+    // The parts in order: multipart, multipart, text, HTML, message, and the text in that.
     let (_, values) = run(vec![each(vec![extract(Some(5), &[Modifier::Upper])])]);
     assert_eq!(values, ["", "", "HELLO", "HELLO", "", "PLEAS"]);
+    // Outside of a loop there is no current part.
     assert_eq!(run(vec![extract(None, &[])]).1, [""]);
     let (_, values) = run(vec![each(vec![extract(None, &[])]), set(B, "x")]);
     assert_eq!(values[3].trim(), "Hello & bye");

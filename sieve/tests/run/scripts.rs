@@ -13,6 +13,7 @@ fn compile(source: &str) -> Script {
     compile_with(source, &CompileOptions::default())
 }
 
+/// Checks a script that has no errors. It may have warnings if a missing `require` is one.
 fn compile_with(source: &str, options: &CompileOptions) -> Script {
     let checked = check(source.as_bytes(), options);
     let index = LineIndex::new(source.as_bytes());
@@ -22,6 +23,7 @@ fn compile_with(source: &str, options: &CompileOptions) -> Script {
     checked.script.unwrap()
 }
 
+/// Returns the plan of a script for a message, with the mailboxes `Lists/announce` and `Work`.
 fn run(source: &str, message: &str) -> Plan {
     run_in(&TestWorld::with_mailboxes(&["Lists/announce", "Work"]), source, message)
 }
@@ -33,7 +35,7 @@ fn run_in(world: &TestWorld, source: &str, message: &str) -> Plan {
     plan
 }
 
-/// Describes where a plan stores the message.
+/// Describes where a plan stores the message: each mailbox with the flags in brackets.
 fn stores(plan: &Plan) -> Vec<String> {
     let describe = |to: &Target, flags: &FlagSet| {
         let name = match to {
@@ -94,6 +96,7 @@ fn lists_files_by_address_and_by_list() {
 
 #[test]
 fn vacation_answers_between_two_days() {
+    // The script answers from 24 December to 6 January, in a zone an hour east of UTC.
     let mut world = TestWorld::default();
     let mut answers = |now: &str, message: &str| {
         world.now = now.parse().unwrap();
@@ -165,6 +168,7 @@ fn rules_of_proton() {
         assert_eq!(outcome.error, None);
         stores(&outcome.plan)
     };
+    // On the scale from 1 to 10, 90 percent are over the threshold of 5, and 10 percent are not.
     assert_eq!(stored(Some(90)), ["Inbox []"]);
     assert_eq!(stored(Some(10)), ["Work []"]);
     assert_eq!(stored(None), ["Work []"]);

@@ -16,7 +16,7 @@ use crate::support::{TestInput, TestWorld};
 
 const MESSAGE: &str = "List-Id: Acme <users.acme.example>\r\nTo: a@b.example\r\n\r\nText\r\n";
 
-/// Collects what variables were set to.
+/// Collects the names of variables that were set, and their values, in order.
 #[derive(Default)]
 struct Assignments(Vec<(String, String)>);
 
@@ -26,6 +26,7 @@ impl Trace for Assignments {
     }
 }
 
+/// Runs commands on [`MESSAGE`]. Returns the outcome, and what was assigned.
 fn run_in(world: &TestWorld, commands: Vec<CommandKind>) -> (Outcome, Vec<(String, String)>) {
     let mut trace = Assignments::default();
     let outcome = TestInput::new(MESSAGE).run_traced(&script(commands), world, Some(&mut trace));
@@ -40,6 +41,7 @@ fn last(name: &str, commands: Vec<CommandKind>) -> String {
     value.map(|(_, value)| value).unwrap_or_default()
 }
 
+/// Returns a value after modifiers.
 fn modified(modifiers: &[Modifier], value: &str) -> String {
     let value = crate::build::text(value);
     last("a", vec![CommandKind::Set { variable: A, modifiers: modifiers.to_vec(), value }])
@@ -48,6 +50,7 @@ fn modified(modifiers: &[Modifier], value: &str) -> String {
 #[test]
 fn values_are_joined_once() {
     assert_eq!(last("b", vec![set(A, "x"), set(B, "<$a$a$9>")]), "<xx>");
+    // The value `${b}` is not expanded again.
     assert_eq!(last("b", vec![set(A, "$"), set(A, "$a{b}"), set(B, "$a")]), "${b}");
 }
 
@@ -75,6 +78,7 @@ fn captures_stay_until_the_next_match() {
 
 #[test]
 fn a_long_value_is_cut_at_a_character() {
+    // 40,000 bytes. The limit is 16 KiB.
     let value = "\u{e4}".repeat(20_000);
     let (outcome, assignments) = run_in(&TestWorld::default(), vec![set(A, &value)]);
     assert_eq!(assignments[0].1.len(), 16 << 10);
@@ -96,6 +100,7 @@ fn string_does_not_trim_and_counts_what_is_not_empty() {
     assert!(holds(count(&[""], "0")));
 }
 
+/// Makes a command that changes the flags in a variable.
 fn flags(operation: FlagOperation, variable: VariableId, flags: &[&str]) -> CommandKind {
     CommandKind::Flags { operation, variable: Some(variable), flags: texts(flags) }
 }
@@ -133,6 +138,7 @@ fn the_environment_can_be_a_variable() {
     assert_eq!(assignments[0].1, "Restante");
 }
 
+/// Makes a world with scripts to include.
 fn world_with(scripts: Vec<(&str, Vec<CommandKind>)>) -> TestWorld {
     let mut world = TestWorld::default();
     for (name, commands) in scripts {
@@ -141,6 +147,7 @@ fn world_with(scripts: Vec<(&str, Vec<CommandKind>)>) -> TestWorld {
     world
 }
 
+/// Makes an `include` of a script of the owner.
 fn included(name: &str) -> CommandKind {
     CommandKind::Include(include(name))
 }
@@ -180,12 +187,14 @@ fn includes_are_executed_once_if_they_say_so() {
 #[test]
 fn what_is_included_once_is_no_recursion() {
     let once = |name| CommandKind::Include(Include { once: true, ..include(name) });
+    // `x` includes itself and the main script with `:once`: both run already.
     let main = vec![included("x"), set(SHARED, "$shared-main")];
     let inner = vec![once("x"), once("main"), set(SHARED, "x")];
     let world = world_with(vec![("x", inner), ("main", main.clone())]);
     let (outcome, assignments) = run_in(&world, main);
     assert_eq!(outcome.error, None);
     assert_eq!(assignments.last().unwrap().1, "x-main");
+    // Without `:once` it is an error.
     let main = vec![included("main")];
     let (outcome, _) = run_in(&world_with(vec![("main", main.clone())]), main);
     assert_eq!(outcome.error.unwrap().kind, RuntimeErrorKind::IncludeLoop("main".into()));

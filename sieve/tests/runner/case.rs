@@ -18,22 +18,26 @@ Message-ID: <1@example.com>\r
 Text.\r
 ";
 
-/// A case, and the runs that it asks for.
+/// A case: its sections, and the runs that it asks for. A section that is missing is `None` or
+/// empty. A case has either a script, or tests that run after `setup`.
 #[derive(Debug, Default)]
 pub struct Case {
     pub script: Option<Vec<u8>>,
+    /// Scripts to include: place, name and source.
     pub includes: Vec<(Location, String, Vec<u8>)>,
     pub setup: Option<Vec<u8>>,
     pub check: Option<Vec<Line>>,
     pub options: Vec<Line>,
+    /// The `version` sections by their names.
     pub versions: BTreeMap<String, VersionText>,
+    /// In the order of the file.
     pub steps: Vec<Step>,
 }
 
 /// A run of the script of a case.
 #[derive(Debug)]
 pub struct Step {
-    /// Of its section, or of its test.
+    /// The line in the file, from 1, of its `expect` section or of its test.
     pub line: usize,
     pub message: Vec<u8>,
     pub envelope: Vec<Line>,
@@ -41,14 +45,16 @@ pub struct Step {
     pub goal: Goal,
 }
 
+/// What must come of a run.
 #[derive(Debug)]
 pub enum Goal {
+    /// The lines of an `expect` section.
     Expect(Vec<Line>),
-    /// The test of a script of its own, and its result.
+    /// A test, which runs in a script of its own, and the result that it must have.
     Test(Vec<u8>, bool),
 }
 
-/// A `version` section.
+/// A `version` section: the fields of the header, and after an empty line the other edits.
 #[derive(Debug, Default)]
 pub struct VersionText {
     pub header: Vec<String>,
@@ -56,6 +62,7 @@ pub struct VersionText {
 }
 
 impl Case {
+    /// Reads the file of a case. An error says what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         Self::parse(&text)
@@ -63,6 +70,7 @@ impl Case {
 
     fn parse(text: &str) -> Result<Self, String> {
         let mut case = Self::default();
+        // What holds for the steps from here on: a later section takes the place of an earlier one.
         let mut message = DEFAULT_MESSAGE.as_bytes().to_vec();
         let (mut envelope, mut world) = (Vec::new(), Vec::new());
         for section in sections(text) {
@@ -118,7 +126,7 @@ impl Case {
     /// Checks that the sections fit together.
     fn complete(self) -> Result<Self, String> {
         let is_test = |step: &Step| matches!(step.goal, Goal::Test(..));
-        if self.script.is_some() == self.setup.is_some() && self.script.is_some() {
+        if self.script.is_some() && self.setup.is_some() {
             return Err("both `script` and `setup`".into());
         }
         if self.script.is_some() && self.steps.iter().any(is_test) {
@@ -135,12 +143,15 @@ impl Case {
 }
 
 struct Section<'a> {
+    /// What follows `===` on its first line.
     title: &'a str,
-    /// Of the title, from 1.
+    /// The number in the file of its first line, from 1.
     line: usize,
+    /// The lines after the first.
     lines: Vec<&'a str>,
 }
 
+/// Splits a file into sections. What stands before the first one is left out.
 fn sections(text: &str) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for (index, line) in text.split_terminator('\n').enumerate() {
@@ -154,6 +165,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 }
 
 impl Section<'_> {
+    /// Returns the content, with LF as line ends, or CR LF in a message.
     fn bytes(&self, is_escaped: bool, is_message: bool) -> Result<Vec<u8>, String> {
         let end = if is_message { "\r\n" } else { "\n" };
         let mut bytes = Vec::new();
@@ -169,15 +181,19 @@ impl Section<'_> {
         Ok(bytes)
     }
 
+    /// Returns the lines with their numbers in the file.
     fn numbered(&self) -> impl Iterator<Item = (usize, &str)> {
         self.lines.iter().enumerate().map(|(index, line)| (self.line + index + 1, *line))
     }
 
+    /// Parses the lines that are not blank.
     fn lines(&self) -> Result<Vec<Line>, String> {
         let lines = self.numbered().filter(|(_, line)| !line.trim().is_empty());
         lines.map(|(number, line)| Line::parse(number, line)).collect()
     }
 
+    /// Returns the tests with the numbers of their first lines. A line that begins with a blank
+    /// goes on with the test before.
     fn tests(&self) -> Vec<(usize, String)> {
         let mut tests: Vec<(usize, String)> = Vec::new();
         for (number, line) in self.numbered() {
@@ -193,6 +209,7 @@ impl Section<'_> {
         tests
     }
 
+    /// Parses a `version` section.
     fn version(&self) -> Result<VersionText, String> {
         let mut version = VersionText::default();
         let mut is_header = true;
@@ -209,7 +226,8 @@ impl Section<'_> {
     }
 }
 
-/// Appends a line with its escapes processed.
+/// Appends a line with its escapes processed. `\"` stays as it is, for strings of scripts. `None`
+/// for an unknown escape.
 fn unescape(line: &str, bytes: &mut Vec<u8>) -> Option<()> {
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('\\') {
@@ -238,7 +256,7 @@ fn unescape(line: &str, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Returns the files of cases of a folder, in their order.
+/// Returns the files of cases in a folder, sorted by path. Empty if the folder cannot be read.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

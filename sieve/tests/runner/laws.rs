@@ -1,4 +1,4 @@
-//! What holds for the scripts and messages of all cases together.
+//! Checks what must hold for every script and message of the cases, whatever the cases expect.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use restante_sieve::{
 use super::case::{Case, Goal, files};
 use crate::support::{TestMessage, TestWorld};
 
-/// Bytes between two places where a script is cut.
+/// Bytes between two places where a script is cut, so that not every beginning is checked.
 const CUT_STEP: usize = 7;
 
-/// Returns the cases of every folder.
+/// Returns the cases of every folder in `folder`. Files that are no case are left out.
 pub fn cases(folder: &Path) -> Vec<Case> {
     let folders = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = folders.flat_map(|entry| files(&entry.path()));
     paths.filter_map(|path| Case::read(&path).ok()).collect()
 }
 
-/// Returns the scripts of a case, with those of its tests.
+/// Returns the scripts of a case: its script, those to include, and one for each test.
 pub fn scripts(case: &Case) -> Vec<Vec<u8>> {
     let mut scripts: Vec<Vec<u8>> = case.script.iter().cloned().collect();
     scripts.extend(case.includes.iter().map(|(_, _, source)| source.clone()));
@@ -33,10 +33,11 @@ pub fn scripts(case: &Case) -> Vec<Vec<u8>> {
     scripts
 }
 
-/// Checks the beginnings of a script. Returns what is wrong.
+/// Checks beginnings of a script: each has a script or errors, and diagnostics in order and inside
+/// the source. Returns the first that is wrong, `None` if none is.
 pub fn check_beginnings(source: &[u8]) -> Option<String> {
     let options = CompileOptions::default();
-    // Long scripts test limits: a beginning of them is like the next one.
+    // Long scripts test limits, and their beginnings are all alike.
     let end = source.len().min(2000);
     let wrong = (0..=end).step_by(CUT_STEP).find(|&cut| {
         let checked = check(&source[..cut], &options);
@@ -48,8 +49,8 @@ pub fn check_beginnings(source: &[u8]) -> Option<String> {
     wrong.map(|cut| format!("cut at {cut}: {}", String::from_utf8_lossy(&source[..cut])))
 }
 
-/// Formats a script. Returns what is wrong: the script must mean the same as before, and formatting
-/// it once more must change nothing.
+/// Formats a script. It must mean the same then, and formatting it once more must change nothing.
+/// Returns what is wrong, `None` if nothing is, or if the script has errors of grammar.
 pub fn format_twice(source: &[u8]) -> Option<String> {
     let text = format(source).ok()?;
     let options = CompileOptions::default();
@@ -73,6 +74,7 @@ fn meaning(script: Script) -> serde_json::Value {
     value
 }
 
+/// Removes the fields `span` and `source_hash` at any depth.
 fn remove_places(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -85,7 +87,8 @@ fn remove_places(value: &mut serde_json::Value) {
     }
 }
 
-/// Runs a script on a message, twice. Returns what is wrong.
+/// Runs a script on a message twice. Both runs must be equal, keep the laws of a plan, and keep
+/// within their fuel. Returns what is wrong, `None` if nothing is.
 pub fn run_twice(script: &Script, raw: &[u8]) -> Option<String> {
     let message = TestMessage::new(raw);
     let envelope =
@@ -100,7 +103,7 @@ pub fn run_twice(script: &Script, raw: &[u8]) -> Option<String> {
     if !broken.is_empty() {
         return Some(broken.join(", "));
     }
-    if first.fuel_used > limits.fuel.saturating_mul(2) {
+    if first.fuel_used > limits.fuel {
         return Some(format!("{} units of work", first.fuel_used));
     }
     let second = run(script, &input, &world, &limits, None);

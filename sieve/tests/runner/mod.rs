@@ -1,4 +1,4 @@
-//! Runs the conformance cases.
+//! Reads, checks and runs the conformance cases, for `tests/cases.rs`.
 
 pub mod case;
 pub mod laws;

@@ -1,4 +1,5 @@
-//! Writes a plan as the lines that a case expects, and compares them.
+//! Writes a plan as lines of the form that an `expect` section has, and compares a line with an
+//! expected one.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,13 @@ use restante_sieve::{
 
 use super::words::Line;
 
-/// A line of a plan, with what does not stand in it as text.
+/// A line of a plan, with what an action has beside the text of the line.
 #[derive(Debug)]
 pub struct PlanLine {
     pub line: Line,
-    /// Of an action that uses the message.
+    /// The version of the message that the action uses. `None` if it uses none.
     pub version: Option<Version>,
-    /// The handle of a response, or the key of a record.
+    /// The handle of a response, or the key of a record. `None` for other actions.
     pub hash: Option<String>,
 }
 
@@ -26,7 +27,8 @@ impl PlanLine {
     }
 }
 
-/// Writes the actions in their order; then the implicit keep, then the records of duplicates.
+/// Writes a plan: the actions in their order, then the implicit keep, then the records of the
+/// `duplicate` test.
 pub fn lines(plan: &Plan) -> Vec<PlanLine> {
     let mut lines: Vec<PlanLine> = plan.actions.iter().map(action).collect();
     if let Some(keep) = &plan.implicit_keep {
@@ -46,6 +48,7 @@ pub fn normalise(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
+/// Returns the place of a line among others: the lowest comes first.
 fn order(line: &Line) -> u8 {
     match line.head.as_str() {
         "implicit-keep" | "inbox" => 1,
@@ -54,12 +57,13 @@ fn order(line: &Line) -> u8 {
     }
 }
 
-/// Drops `discard` beside another delivery, where it has no effect, and its repetitions.
+/// Drops every `discard` beside an action that stores, sends on or refuses the message, where it
+/// has no effect. Without such an action, it drops all but the first `discard`.
 fn drop_discard<T>(lines: &mut Vec<T>, line: impl Fn(&T) -> &Line) {
     const DELIVERIES: [&str; 8] =
         ["keep", "inbox", "fileinto", "create", "redirect", "redirect-list", "reject", "ereject"];
-    let mut is_known = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
-    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut is_known, true));
+    let mut is_idle = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
+    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut is_idle, true));
 }
 
 fn action(action: &Action) -> PlanLine {
@@ -201,7 +205,8 @@ fn add_fcc(line: &mut Line, fcc: Option<&FccIntent>) {
     add_flags(line, "fcc-flags", &fcc.flags);
 }
 
-/// Returns whether a line is the expected one, apart from versions and `:tracked`.
+/// Returns whether a line is the expected one. Versions and `:tracked` are not compared, and the
+/// importance only if it is expected. An expected `inbox` stands for an explicit or implicit keep.
 pub fn is_equal(expected: &Line, actual: &PlanLine) -> bool {
     let is_inbox =
         expected.head == "inbox" && matches!(actual.line.head.as_str(), "keep" | "implicit-keep");

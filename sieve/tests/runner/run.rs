@@ -15,7 +15,7 @@ use super::words::Line;
 use super::world::{CaseWorld, envelope, options};
 use crate::support::TestMessage;
 
-/// Returns the failures of a case.
+/// Returns what is not as the case expects, or what is wrong with the case. Empty if it passes.
 pub fn failures(case: &Case) -> Vec<String> {
     match Runner::new(case) {
         Ok(mut runner) => runner.failures(),
@@ -27,7 +27,7 @@ struct Runner<'a> {
     case: &'a Case,
     compile: CompileOptions,
     limits: RunLimits,
-    /// The handles of `:tracked` labels.
+    /// The handles by the labels of `:tracked`.
     tracked: BTreeMap<String, String>,
 }
 
@@ -66,7 +66,8 @@ impl<'a> Runner<'a> {
         failures
     }
 
-    /// Runs a test in a script of its own.
+    /// Runs a test in a script of its own, which discards the message if the test is true. An error
+    /// says that the result is not the expected one.
     fn test(&self, step: &Step) -> Result<(), String> {
         let Goal::Test(test, expected) = &step.goal else { return Ok(()) };
         let mut source = self.case.setup.clone().unwrap_or_default();
@@ -88,9 +89,11 @@ impl<'a> Runner<'a> {
         if actual == *expected { Ok(()) } else { Err(at(format!("is {actual}"))) }
     }
 
+    /// Runs a script in the world of a step. An error says that the outcome breaks a law.
     fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
         let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
+        // A script to include that has errors does not exist.
         for (location, name, source) in &self.case.includes {
             if let Some(script) = check(source, &self.compile).script {
                 host.scripts.insert((*location, name.clone()), Arc::new(script));
@@ -115,6 +118,7 @@ impl<'a> Runner<'a> {
         Ok((outcome, message))
     }
 
+    /// Runs the script of the case, and compares the outcome with an `expect` section.
     fn expect(
         &mut self,
         step: &Step,
@@ -156,6 +160,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// Compares the version that an action uses with the `version` section that the expected line
+    /// names. Without a name it must be the message as received; `*` allows any.
     fn compare_version(
         &self,
         expected: &Line,
@@ -185,6 +191,8 @@ impl<'a> Runner<'a> {
         Err(format!("`{expected}` has the message [{header}] [{edits}]"))
     }
 
+    /// Checks that lines with the same label of `:tracked` have the same handle, and lines with
+    /// different labels different handles.
     fn compare_handle(&mut self, expected: &Line, actual: &PlanLine) -> Result<(), String> {
         let (Some(label), Some(hash)) = (expected.value("tracked"), &actual.hash) else {
             return Ok(());
@@ -201,10 +209,13 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// Returns whether a step expects that the run fails. Then the script may have errors, too.
 fn may_fail(step: &Step) -> bool {
     matches!(&step.goal, Goal::Expect(lines) if lines.iter().any(|line| line.head == "fails"))
 }
 
+/// Compares the error of a run with an expected one, whose kind and place may be left out. A place
+/// is one in the main script.
 fn compare_error(line: &Line, outcome: &Outcome, index: &LineIndex<'_>) -> Result<(), String> {
     let Some(error) = &outcome.error else {
         return Err(format!("the run succeeds: {}", text(&lines(&outcome.plan))));
@@ -221,7 +232,7 @@ fn compare_error(line: &Line, outcome: &Outcome, index: &LineIndex<'_>) -> Resul
     if is_kind && is_place { Ok(()) } else { Err(told()) }
 }
 
-/// Returns the name of a variant, in lower case with hyphens.
+/// Returns the name of the variant that a debug text shows, in lower case with hyphens.
 fn kebab(debug: &str) -> String {
     let name = debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     let mut kebab = String::new();
@@ -244,6 +255,8 @@ fn is_at(text: &str, position: Position) -> bool {
     }
 }
 
+/// Compares diagnostics with the lines of a `check` section. Returns what is reported if it is not
+/// as expected.
 fn compare_diagnostics(
     expected: &[Line],
     diagnostics: &[Diagnostic],
@@ -280,6 +293,7 @@ fn compare_diagnostics(
     (!is_right).then(|| format!("the check reports {}", texts(diagnostics.iter(), index)))
 }
 
+/// Writes the errors among diagnostics for a message.
 fn errors(diagnostics: &[Diagnostic], index: &LineIndex<'_>) -> String {
     texts(diagnostics.iter().filter(|diagnostic| diagnostic.is_error()), index)
 }

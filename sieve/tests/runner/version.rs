@@ -1,11 +1,12 @@
-//! Writes an edited message as a `version` section does, and compares.
+//! Writes an edited message in the form of a `version` section, and compares two of these.
 
 use restante_sieve::{HeaderEdits, MessageEdits, MessageView, PartId, PartReplacement};
 
 use super::case::VersionText;
 use super::words::Line;
 
-/// Writes a message with its edits; without edits the message as received.
+/// Writes a message with its edits: the fields of the header of the message, and a line for each
+/// other edit. With an enclosure, the header is still that of the message inside it.
 pub fn describe(message: &dyn MessageView, edits: &MessageEdits) -> VersionText {
     let mut lines = replacements(&edits.parts);
     if let Some(enclosure) = &edits.enclosure {
@@ -19,8 +20,8 @@ pub fn describe(message: &dyn MessageView, edits: &MessageEdits) -> VersionText 
     VersionText { header: header(message, &edits.header), edits: lines }
 }
 
-/// Returns whether two versions are equal. If parts or the whole message were replaced, the order
-/// of fields does not count.
+/// Returns whether two versions are equal, without regard to blanks around values. If there are
+/// edits beside those of the header, the order of fields and of edits does not count.
 pub fn is_equal(expected: &VersionText, actual: &VersionText) -> bool {
     let texts = |version: &VersionText| {
         let mut header: Vec<String> = version.header.iter().map(|field| trimmed(field)).collect();
@@ -34,6 +35,7 @@ pub fn is_equal(expected: &VersionText, actual: &VersionText) -> bool {
     texts(expected) == texts(actual)
 }
 
+/// Returns a field without blanks around its name and value.
 fn trimmed(field: &str) -> String {
     field.split_once(':').map_or_else(
         || field.to_owned(),
@@ -41,6 +43,7 @@ fn trimmed(field: &str) -> String {
     )
 }
 
+/// Returns the fields of the header after the edits.
 fn header(message: &dyn MessageView, edits: &HeaderEdits) -> Vec<String> {
     let added = |field: &restante_sieve::HeaderField| format!("{}: {}", field.name, field.value);
     let text = |range: std::ops::Range<usize>| {

@@ -1,4 +1,5 @@
-//! The words of a line: bare words, and texts in quotation marks with the escapes of JSON.
+//! Reads and writes the lines of cases. A line has bare words, texts in quotation marks with the
+//! escapes of JSON, and tags such as `:flags`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::fmt;
 /// A line such as `fileinto "Work" :flags "\\Seen"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// In the file, from 1.
+    /// The number of the line in the file, from 1. 0 if it was not read from a file.
     pub number: usize,
     /// The first word.
     pub head: String,
@@ -26,11 +27,12 @@ impl Line {
         }
     }
 
+    /// Sets the values of a tag.
     pub fn tag<S: Into<String>>(&mut self, name: &str, values: impl IntoIterator<Item = S>) {
         self.tags.insert(name.to_owned(), values.into_iter().map(Into::into).collect());
     }
 
-    /// Parses a line that is not blank.
+    /// Parses a line that is not blank. `number` is its number in the file.
     pub fn parse(number: usize, text: &str) -> Result<Self, String> {
         let at = |what: String| format!("line {number}: {what}");
         let mut words = split(text).map_err(at)?.into_iter();
@@ -55,22 +57,24 @@ impl Line {
         Ok(line)
     }
 
-    /// Returns the only value of a tag.
+    /// Returns the first value of a tag, `None` if it has none.
     pub fn value(&self, tag: &str) -> Option<&str> {
         self.tags.get(tag).and_then(|values| values.first()).map(String::as_str)
     }
 
-    /// Returns an argument.
+    /// Returns an argument, an error if the line has fewer.
     pub fn argument(&self, index: usize) -> Result<&str, String> {
         let missing = || format!("line {}: `{}` lacks an argument", self.number, self.head);
         self.arguments.get(index).map(String::as_str).ok_or_else(missing)
     }
 
+    /// Returns an argument as a number.
     pub fn number_at(&self, index: usize) -> Result<u64, String> {
         let text = self.argument(index)?;
         text.parse().map_err(|_| format!("line {}: `{text}` is no number", self.number))
     }
 
+    /// Returns the error for a line whose first word is not known.
     pub fn unknown(&self) -> String {
         format!("line {}: `{}` is not known", self.number, self.head)
     }
@@ -102,6 +106,7 @@ impl Word {
     }
 }
 
+/// Splits a line into words.
 fn split(text: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim();
@@ -125,6 +130,7 @@ fn end_of_bare(text: &str) -> usize {
     text.find(char::is_whitespace).unwrap_or(text.len())
 }
 
+/// Returns the offset after the closing quotation mark of a text that begins with one.
 fn end_of_quoted(text: &str) -> Result<usize, String> {
     let mut is_escaped = false;
     for (index, c) in text.char_indices().skip(1) {

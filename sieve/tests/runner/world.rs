@@ -1,4 +1,4 @@
-//! What a case says of the host: its answers, the envelope, and the options.
+//! Reads what a case says of the host: the `world`, `envelope` and `options` sections.
 
 use restante_sieve::ir::DeliverByMode;
 use restante_sieve::{
@@ -11,10 +11,10 @@ use jiff::tz::TimeZone;
 use super::words::Line;
 use crate::support::TestWorld;
 
-/// The time of a run.
+/// The time of a run, unless the case says another.
 const NOW: &str = "2026-01-15T10:20:30Z";
 
-/// A host, and the separators of the owner.
+/// A host, and the characters that separate user and detail in addresses of the owner.
 #[derive(Debug)]
 pub struct CaseWorld {
     pub host: TestWorld,
@@ -22,7 +22,7 @@ pub struct CaseWorld {
 }
 
 impl CaseWorld {
-    /// Reads a `world` section.
+    /// Reads a `world` section. It begins with the mailboxes that every case has.
     pub fn parse(lines: &[Line]) -> Result<Self, String> {
         let mut world = Self { host: TestWorld::default(), separators: "+".into() };
         world.host.now = NOW.parse().map_err(|error| format!("{error}"))?;
@@ -76,11 +76,12 @@ impl CaseWorld {
     }
 }
 
+/// Returns the argument of a line as a number below 256.
 fn small(line: &Line) -> Result<u8, String> {
     u8::try_from(line.number_at(0)?).map_err(|error| error.to_string())
 }
 
-/// Reads an `envelope` section.
+/// Reads an `envelope` section. What it does not say is as in the default envelope.
 pub fn envelope(lines: &[Line]) -> Result<Envelope<'_>, String> {
     let mut envelope =
         Envelope { from: "sender@example.com", to: "me@example.org", ..Envelope::default() };
@@ -110,7 +111,7 @@ pub fn envelope(lines: &[Line]) -> Result<Envelope<'_>, String> {
     Ok(envelope)
 }
 
-/// Reads an `options` section.
+/// Reads an `options` section: the options of the check and the limits of the run.
 pub fn options(lines: &[Line]) -> Result<(CompileOptions, RunLimits), String> {
     let mut compile = CompileOptions::default();
     let mut run = RunLimits::default();
@@ -133,13 +134,14 @@ pub fn options(lines: &[Line]) -> Result<(CompileOptions, RunLimits), String> {
     Ok((compile, run))
 }
 
+/// Returns the extensions that the arguments of a line name.
 fn extensions(line: &Line) -> Result<impl Iterator<Item = Extension>, String> {
     let find = |name: &String| Extension::from_name(name).ok_or(format!("no extension {name}"));
     let found: Result<Vec<Extension>, String> = line.arguments.iter().map(find).collect();
     Ok(found?.into_iter())
 }
 
-/// Returns limits of which the one that the line names is changed.
+/// Returns limits with one change: the line has the name of a limit, as serde has it, and a number.
 fn limit<T>(limits: &T, line: &Line) -> Result<T, String>
 where
     T: serde::Serialize + serde::de::DeserializeOwned,

@@ -1,4 +1,5 @@
-//! A view of a message that decodes with mail-parser.
+//! A view of a message for tests. [`PlainMessage`] finds the parts and fields; mail-parser decodes
+//! them.
 
 use std::borrow::Cow;
 
@@ -18,14 +19,14 @@ impl TestMessage {
         Self(PlainMessage::new(raw))
     }
 
-    /// Returns the charset of a part in lower case.
+    /// Returns the charset that a part names, in lower case, `None` if it names none.
     fn charset(&self, part: PartId) -> Option<String> {
         let (_, _, parameters) = parameterised(self.0.first_value(part, "Content-Type")?)?;
         let charset = parameters.into_iter().find(|(name, _)| name == "charset")?;
         Some(charset.1.to_ascii_lowercase())
     }
 
-    /// Returns the transfer encoding of a part in lower case.
+    /// Returns the transfer encoding that a part names, in lower case, empty if it names none.
     fn encoding(&self, part: PartId) -> Vec<u8> {
         let value = self.0.first_value(part, "Content-Transfer-Encoding");
         value.unwrap_or_default().trim_ascii().to_ascii_lowercase()
@@ -102,6 +103,7 @@ impl MessageView for TestMessage {
 
 type Parameters = Vec<(String, String)>;
 
+/// Reads a value as a type, a subtype if there is one, and parameters.
 fn parameterised(value: &[u8]) -> Option<(String, Option<String>, Parameters)> {
     let parsed = HeaderForm::ContentType.parse(value);
     let kind = parsed.value().as_content_type()?;

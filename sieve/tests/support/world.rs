@@ -1,4 +1,4 @@
-//! A host that answers from lists, and the input of a run.
+//! A host that answers from lists, and the input of a run, for tests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,18 +20,19 @@ pub struct TestWorld {
     pub now: Timestamp,
     pub zone: TimeZone,
     pub mailboxes: Vec<MailboxRef>,
-    /// By name of the mailbox, empty for the server, and entry.
+    /// Values by the name of the mailbox, empty for the server, and the name of the entry.
     pub metadata: HashMap<(String, String), String>,
-    /// Values in lower case by name of the list.
+    /// The values of each list, in lower case, by its name.
     pub lists: HashMap<String, Vec<String>>,
     pub seen: Vec<DupKey>,
     pub scripts: HashMap<(Location, String), Arc<Script>>,
     pub environment: HashMap<String, String>,
     pub scan: Scan,
     pub protected_fields: Vec<String>,
-    /// By URI and name in lower case. Without an entry `online` is `maybe`.
+    /// Values by the URI of the method and the name of the capability in lower case. If there is
+    /// none for `online`, it is `maybe`.
     pub notify_capabilities: HashMap<(String, String), String>,
-    /// Every question about the store fails.
+    /// Whether every question fails that can fail.
     pub is_broken: bool,
 }
 
@@ -57,7 +58,7 @@ impl Default for TestWorld {
 }
 
 impl TestWorld {
-    /// Adds a mailbox whose id is `id-` and its name.
+    /// Adds a mailbox that accepts mail, and whose id is `id-` and its name.
     pub fn add_mailbox(&mut self, name: &str) -> &mut MailboxRef {
         self.mailboxes.push(MailboxRef {
             id: format!("id-{name}"),
@@ -69,7 +70,7 @@ impl TestWorld {
         self.mailboxes.last_mut().unwrap()
     }
 
-    /// Returns the world with more mailboxes.
+    /// Returns the default world with these mailboxes beside the Inbox.
     pub fn with_mailboxes(names: &[&str]) -> Self {
         let mut world = Self::default();
         for name in names {
@@ -78,6 +79,7 @@ impl TestWorld {
         world
     }
 
+    /// Fails if the store is broken.
     fn check(&self) -> Result<(), HostError> {
         match self.is_broken {
             true => Err(HostError { message: "the store is down".to_owned() }),
@@ -164,7 +166,8 @@ impl World for TestWorld {
     }
 }
 
-/// Returns whether the rest of a mailto URI is well formed and names a recipient (RFC 6068 §2).
+/// Returns whether what follows `mailto:` in a URI is well-formed and names a recipient, in the
+/// path or in a field `to` (RFC 6068 §2).
 fn is_mailto(rest: &str) -> bool {
     let is_character = |c: char| c.is_ascii_graphic() && !"\"<>[\\]^`{|}#".contains(c);
     let is_escape = |after: &str| {
@@ -180,7 +183,7 @@ fn is_mailto(rest: &str) -> bool {
     has_recipient && rest.chars().all(is_character) && rest.split('%').skip(1).all(is_escape)
 }
 
-/// A message from `you@example.com` to `me@example.org` and for whom it is filtered.
+/// A message with its envelope, the addresses and separators of the owner, and the limits of a run.
 #[derive(Debug, Clone)]
 pub struct TestInput {
     pub message: TestMessage,
@@ -191,6 +194,8 @@ pub struct TestInput {
 }
 
 impl TestInput {
+    /// Makes the input for a message from `you@example.com` to `me@example.org`, with the default
+    /// limits.
     pub fn new(message: impl Into<Vec<u8>>) -> Self {
         Self {
             message: TestMessage::new(message),
