@@ -10,7 +10,7 @@
     reason = "a body reports errors by panicking"
 )]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -267,8 +267,17 @@ impl Trace for CountingTrace {
     }
 }
 
+/// The script that every name but `missing` and `self` includes.
+const INCLUDED: &[u8] = b"global \"g\"; set \"l\" \"x\";
+    if header :matches \"subject\" \"*e*\" { set \"g\" \"${1}${l}\"; }
+    foreverypart { if header :mime :type \"content-type\" \"text\" { addflag \"$text\"; break; } }
+    if body :contains \"stop\" { stop; }
+    if string \"${g}\" \"\" { return; }
+    fileinto \"Work\"; addheader \"X-Included\" \"${g}\";";
+
 /// A host with nearly every feature. Its answers follow arbitrary rules, so that scripts meet each
-/// kind of answer. Every included script but `missing` is the script itself.
+/// kind of answer. There is no script `missing`, and the script `self` is the one that runs, which
+/// must not include itself.
 struct FuzzWorld {
     plain: PlainWorld,
     script: Arc<Script>,
@@ -304,7 +313,12 @@ impl World for FuzzWorld {
     }
 
     fn script(&self, _: Location, name: &str) -> Result<Option<Arc<Script>>, HostError> {
-        Ok((name != "missing").then(|| Arc::clone(&self.script)))
+        static SCRIPT: OnceLock<Option<Arc<Script>>> = OnceLock::new();
+        Ok(match name {
+            "missing" => None,
+            "self" => Some(Arc::clone(&self.script)),
+            _ => SCRIPT.get_or_init(|| compiled(INCLUDED).map(Arc::new)).clone(),
+        })
     }
 
     fn environment(&self, item: &str) -> Option<String> {
@@ -321,5 +335,15 @@ impl World for FuzzWorld {
 
     fn notify_capability(&self, _: &str, capability: &str) -> Option<String> {
         (capability == "online").then(|| "maybe".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_included_script_has_no_errors() {
+        assert!(compiled(INCLUDED).is_some());
     }
 }

@@ -111,7 +111,7 @@ pub enum WarningKind {
     FlagIgnored(String),
     /// A command names a protected field, or `deleteheader` one that `replace` has kept or that the
     /// host makes. In the second case it still deletes other fields of the name.
-    #[error("the field `{name}` must not be edited: the command is ignored")]
+    #[error("the field `{name}` must not be edited: it stays as it is")]
     FieldProtected { name: String },
     #[error("`{0}` is no address: it is ignored")]
     AddressIgnored(String),

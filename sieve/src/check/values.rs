@@ -219,8 +219,11 @@ pub(super) fn is_uri(text: &str) -> bool {
 }
 
 /// Returns an error that says why a text is no MIME entity, `Ok` if it is one. The header may have
-/// no field: a text may begin with an empty line, or be empty.
+/// no field: a text may begin with an empty line. `run::vacation::is_entity` accepts the same.
 pub(super) fn mime_entity_error(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
     let mut is_first = true;
     for line in text.split('\n') {
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -258,7 +261,7 @@ mod tests {
         for text in ["\r\nx", "A: b\r\n c\r\n\r\nx", "A: b\n\nx"] {
             assert_eq!(mime_entity_error(text), Ok(()), "{text}");
         }
-        for text in ["A: \u{fc}\r\n\r\nx", "Hello\r\n\r\n", "A: b\r\nx", " A: b\r\n\r\n"] {
+        for text in ["", "A: \u{fc}\r\n\r\nx", "Hello\r\n\r\n", "A: b\r\nx", " A: b\r\n\r\n"] {
             assert!(mime_entity_error(text).is_err(), "{text}");
         }
     }
