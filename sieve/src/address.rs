@@ -77,12 +77,11 @@ impl AddressSpec {
         &self.domain
     }
 
-    /// Returns whether the addresses differ at most in the case of ASCII letters. RFC 5321 §2.4
-    /// lets a host distinguish case in local parts; mail systems in use do not.
+    /// Returns whether mail to both addresses goes to one mailbox: the local parts are the same, and
+    /// the domains differ at most in case (RFC 5321 §2.4).
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
-        self.local_part.eq_ignore_ascii_case(&other.local_part)
-            && self.domain.eq_ignore_ascii_case(&other.domain)
+        self.local_part == other.local_part && self.domain.eq_ignore_ascii_case(&other.domain)
     }
 }
 
@@ -233,7 +232,8 @@ mod tests {
     #[test]
     fn case_of_ascii_letters_does_not_matter() {
         let parse = |text| AddressSpec::parse(text).unwrap();
-        assert!(parse("Me@Example.org").matches(&parse("me@example.ORG")));
+        assert!(parse("me@Example.org").matches(&parse("me@example.ORG")));
+        assert!(!parse("Me@example.org").matches(&parse("me@example.org")));
         assert!(!parse("me@example.org").matches(&parse("you@example.org")));
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Finds the parts of a message whose header begins with its first byte.
+    /// Finds the parts of a message.
     pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut view = Self { raw, parts: Vec::new(), fields: Vec::new(), contents: Vec::new() };
         view.add_part(None, 0..raw.len(), false, 0);
@@ -53,8 +53,14 @@ impl<'a> View<'a> {
             return;
         }
         let bytes = self.raw.get(range.clone()).unwrap_or_default();
-        let fields = fields(self.raw, bytes);
-        let body = range.start.saturating_add(header::part_body_offset(bytes)).min(range.end);
+        // Only the message itself may have something before its header.
+        let (fields, body_offset) = match parent {
+            None => (places(self.raw, header::fields(bytes)), header::body_offset(bytes)),
+            Some(_) => {
+                (places(self.raw, header::part_fields(bytes)), header::part_body_offset(bytes))
+            }
+        };
+        let body = range.start.saturating_add(body_offset).min(range.end);
         let header_end = fields.last().map_or(range.start, |field| field.whole.end);
         let (media_type, parameters) =
             value_of(self.raw, &fields, "Content-Type").and_then(parse::media).unzip();
@@ -118,11 +124,11 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns the fields of a part, with their places in the message. `part` is a slice of `raw`.
-fn fields(raw: &[u8], part: &[u8]) -> Vec<Field> {
-    // Both are slices of the message, so the distance of their addresses is the offset.
+/// Returns fields with their places in the message. They are slices of `raw`.
+fn places<'a>(raw: &'a [u8], fields: impl Iterator<Item = header::Field<'a>>) -> Vec<Field> {
+    // So the distance of their addresses is the offset.
     let offset = |bytes: &[u8]| (bytes.as_ptr() as usize).saturating_sub(raw.as_ptr() as usize);
-    header::fields(part)
+    fields
         .map(|field| {
             let (name, value) = (offset(field.name), offset(field.value));
             let end = value.saturating_add(field.value.len());
@@ -138,12 +144,14 @@ fn fields(raw: &[u8], part: &[u8]) -> Vec<Field> {
         .collect()
 }
 
+/// Returns the value of a field of this name: of several the last, as `message::parse` does, so
+/// that a filter sees the parts that a client is shown.
 fn value_of<'a>(raw: &'a [u8], fields: &[Field], name: &str) -> Option<&'a [u8]> {
     let is_named = |field: &&Field| {
         let found = raw.get(field.name.clone()).unwrap_or_default();
         found.eq_ignore_ascii_case(name.as_bytes())
     };
-    fields.iter().find(is_named).and_then(|field| raw.get(field.value.clone()))
+    fields.iter().rfind(is_named).and_then(|field| raw.get(field.value.clone()))
 }
 
 /// Finds the parts between the delimiter lines of a multipart (RFC 2046 §5.1.1): the first
@@ -231,7 +239,7 @@ impl MessageView for View<'_> {
     }
 
     fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str> {
-        Cow::Owned(parse::text(value))
+        Cow::Owned(parse::comparable_text(value))
     }
 
     fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
@@ -268,6 +276,53 @@ mod tests {
         assert_eq!(
             members,
             [(Some("B, A".into()), "b@example.org".into()), (None, "c@d.e".into())]
+        );
+    }
+
+    /// The type of each part, its number of fields, and its body.
+    fn parts(raw: &str) -> Vec<(String, usize, String)> {
+        let view = View::new(raw.as_bytes());
+        let parts = view.parts().iter().zip(&view.fields);
+        parts
+            .map(|(part, fields)| {
+                let body = raw.get(part.body.clone()).unwrap_or_default();
+                (format!("{}/{}", part.main_type, part.subtype), fields.len(), body.to_owned())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn text_after_an_empty_header_is_no_header() {
+        let text = "From: a@b.example\r\nContent-Type: image/png\r\n\r\nText.";
+        let message = |kind: &str| {
+            format!(
+                "Content-Type: multipart/{kind}; boundary=b\r\n\r\n--b\r\n\r\n{text}\r\n--b--\r\n"
+            )
+        };
+        let part =
+            |kind: &str, fields: usize, body: &str| (kind.to_owned(), fields, body.to_owned());
+        assert_eq!(parts(&message("mixed"))[1..], [part("text/plain", 0, text)]);
+        let digest = [part("message/rfc822", 0, text), part("image/png", 2, "Text.")];
+        assert_eq!(parts(&message("digest"))[1..], digest);
+        let message = format!("\r\n\r\n{text}");
+        assert_eq!(parts(&message), [part("image/png", 2, "Text.")]);
+    }
+
+    #[test]
+    fn last_content_type_counts() {
+        let raw = "Content-Type: text/plain\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+                   --b\r\nContent-Type: text/html\r\n\r\n<b>a</b>\r\n--b--\r\n";
+        let types: Vec<_> = parts(raw).into_iter().map(|(kind, ..)| kind).collect();
+        assert_eq!(types, ["multipart/mixed", "text/html"]);
+    }
+
+    #[test]
+    fn values_are_read_without_blanks_around_them() {
+        let view = View::new(b"Subject: x\r\n\r\n");
+        assert_eq!(view.decode_text(b"  Hello \t "), "Hello");
+        assert_eq!(
+            view.decode_text(b" \"=?utf-8?q?Zo=C3=AB?=\" <zoe@example.org>"),
+            "\"Zo\u{eb}\" <zoe@example.org>"
         );
     }
 

@@ -41,6 +41,12 @@ pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     Fields::of(trimmed(raw))
 }
 
+/// The fields of a part, in order. Unlike `fields`, this skips nothing before the header, since the
+/// empty line that ends it may be the first line of all (RFC 2046 §5.1).
+pub fn part_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    Fields::of(raw)
+}
+
 /// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
 /// count). A mail server may end the header at such a line, so these are no more than it saw.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {

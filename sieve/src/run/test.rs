@@ -164,7 +164,11 @@ impl Run<'_> {
         }
         let mut keys = Vec::new();
         for text in self.expand_all(frame, &comparison.keys)? {
-            keys.extend(text.split_ascii_whitespace().map(str::to_owned));
+            match comparison.match_type {
+                // The blanks of a regular expression separate nothing.
+                MatchType::Regex if !text.trim_ascii().is_empty() => keys.push(text),
+                _ => keys.extend(text.split_ascii_whitespace().map(str::to_owned)),
+            }
         }
         let matcher = self.matcher_of(comparison.comparator, comparison.match_type, keys)?;
         self.matches_any_of(frame, &matcher, &flags)

@@ -181,12 +181,12 @@ fn flags_are_those_of_the_time_of_the_action() {
 
 #[test]
 fn redirects_go_to_each_address_once() {
-    let outcome = run(vec![redirect("a@example.org"), redirect("A@example.org")]);
+    let outcome = run(vec![redirect("a@example.org"), redirect("a@Example.org")]);
     assert_eq!(outcome.plan.actions.len(), 1);
     assert_eq!(outcome.plan.implicit_keep, None);
     let Action::Redirect(intent) = &outcome.plan.actions[0] else { panic!() };
     assert!(matches!(&intent.to, RedirectTarget::Address(to) if to.local_part() == "a"));
-    assert_eq!(outcome.warnings[0].kind, WarningKind::RedirectRepeated("A@example.org".into()));
+    assert_eq!(outcome.warnings[0].kind, WarningKind::RedirectRepeated("a@Example.org".into()));
     let copy = plan(vec![redirect_with("a@example.org", true)]);
     assert!(copy.implicit_keep.is_some());
     let named = plan(vec![redirect("Me <a@example.org>")]);

@@ -40,6 +40,20 @@ pub fn text(value: &[u8]) -> String {
     if text.is_ascii() { clean.collect() } else { clean.nfc().collect() }
 }
 
+/// Returns a value as the text that a filter compares (RFC 5228 §2.7.2, §5.7): encoded words
+/// decoded, without blanks around it and without controls other than tabs.
+///
+/// Unlike in `text`, encoded words may touch other text, since the field may be structured: in a
+/// comment they touch its parentheses (RFC 2047 §5 (2)), and against the RFC they stand in quoted
+/// names. The characters stay as they were sent, because the keys of a script do so too.
+#[must_use]
+pub fn comparable_text(value: &[u8]) -> String {
+    let text = readable(value, None);
+    let decoded = encoded::anywhere(&text);
+    let clean: String = decoded.chars().filter(|c| *c == '\t' || !c.is_control()).collect();
+    clean.trim_matches([' ', '\t']).to_owned()
+}
+
 /// Decodes a value to characters: unfolded (RFC 5322 §2.2.3), up to `limits::MAX_FIELD_BYTES`. A
 /// value that is not UTF-8 is read in the declared charset if all bytes belong to it, or else in
 /// windows-1252.
@@ -132,6 +146,23 @@ mod tests {
         }
         assert_eq!(text(b" caf\xe9"), "caf\u{e9}");
         assert_eq!(decoded(" u\u{308}"), "\u{fc}");
+    }
+
+    #[test]
+    fn comparable_text_has_no_blanks_around_it_and_no_encoded_words() {
+        for (value, wanted) in [
+            ("  a  b \t\r\n", "a  b"),
+            ("\ta\r\n \tb \r\n", "a \tb"),
+            (" =?utf-8?q?_a_?= ", "a"),
+            (" \"=?utf-8?q?J=C3=BC?=\" <a@x>", "\"J\u{fc}\" <a@x>"),
+            (" a@x (Ann =?iso-8859-1?q?K=FC?=)", "a@x (Ann K\u{fc})"),
+            (" =?utf-8?q?a?=. =?klingon?q?b?=", "a. =?klingon?q?b?="),
+            (" u\u{308}", "u\u{308}"),
+            ("", ""),
+        ] {
+            assert_eq!(comparable_text(value.as_bytes()), wanted, "{value:?}");
+        }
+        assert_eq!(comparable_text(b" caf\xe9 "), "caf\u{e9}");
     }
 
     #[test]
