@@ -14,7 +14,7 @@ pub struct Settings {
     pub concurrency: usize,
     /// The first wait after the relay failed. It doubles with each failure, up to 64 times this.
     pub relay_pause: Duration,
-    /// The waits between attempts at one action.
+    /// The waits between attempts at one action, and how long a sent submission is kept.
     pub retry: RetrySchedule,
     /// Signs outgoing messages with DKIM; `None`: they go unsigned.
     pub signer: Option<Arc<Signer>>,

@@ -1,4 +1,5 @@
-//! Makes trees of scripts without a source. Spans count the commands and tests of a script.
+//! Makes trees of scripts without a source. The span of a command is its index in its block, and
+//! that of every test is 100.
 
 use restante_sieve::ir::{
     AddressPart, AddressTest, BodyTransform, Branch, Command, CommandKind, Comparison, FileInto,
@@ -8,7 +9,8 @@ use restante_sieve::ir::{
 };
 use restante_sieve::{Comparator, ExtensionSet, Period, Script, Span, VacationHandle};
 
-/// Variables of every script of these tests, by their id.
+/// The first four variables of every script of these tests, by their id. `ENVIRONMENT` is the
+/// fifth.
 pub const NAMES: [&str; 4] = ["a", "b", "flags", "shared"];
 pub const A: VariableId = VariableId(0);
 pub const B: VariableId = VariableId(1);
@@ -18,7 +20,7 @@ pub const SHARED: VariableId = VariableId(3);
 /// The variable `${env.name}`.
 pub const ENVIRONMENT: VariableId = VariableId(4);
 
-/// Makes a script, in which the command at index `i` has the span from `i` to `i + 1`.
+/// Makes a script, in which the command at index `i` of a block has the span from `i` to `i + 1`.
 pub fn script(commands: Vec<CommandKind>) -> Script {
     let mut variables: Vec<_> = NAMES
         .iter()
@@ -28,7 +30,7 @@ pub fn script(commands: Vec<CommandKind>) -> Script {
         })
         .collect();
     variables.push(Variable { scope: Scope::Environment, name: "name".to_owned() });
-    // The source of a script tells it from others.
+    // Scripts are told apart by a hash of their source.
     let source = format!("{commands:?}");
     Script::new(source.as_bytes(), ExtensionSet::all(), variables, self::commands(commands))
 }
@@ -45,7 +47,8 @@ pub fn test(kind: TestKind) -> Test {
     Test { span: Span::new(100, 101), kind }
 }
 
-/// A string in which `$a`, `$b`, `$flags`, `$shared`, `$env` and `$0` to `$9` are variables.
+/// A string in which `$a`, `$b`, `$flags`, `$shared`, `$env` and `$0` to `$9` are variables. Any
+/// other `$` stands for itself.
 pub fn text(source: &str) -> StringExpr {
     let mut segments = Vec::new();
     let mut rest = source;
@@ -144,7 +147,8 @@ pub fn when_else(
     CommandKind::If(Box::new(If { branches, otherwise: otherwise.map(self::commands) }))
 }
 
-/// Files the message into `yes`, which is created, if the test is true.
+/// A script that files the message into `yes`, which is created, if the test is true. Otherwise the
+/// message is kept.
 pub fn probe(kind: TestKind) -> Script {
     script(vec![when(kind, vec![create("yes")])])
 }

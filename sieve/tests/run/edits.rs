@@ -1,4 +1,4 @@
-//! Tests of RFC 5293 and of `replace` and `enclose` (RFC 5703).
+//! Tests of `addheader` and `deleteheader` (RFC 5293), and of `replace` and `enclose` (RFC 5703).
 
 use restante_sieve::ir::{
     CommandKind, DeleteHeader, Enclose, FieldIndex, MatchType, MimeOption, MimeScope, Replace,
@@ -16,6 +16,7 @@ use crate::build::{
 use crate::messages::NESTED;
 use crate::support::{TestInput, TestWorld};
 
+/// The fields have the indices 0 (Received) to 6 (Content-Type), by which edits name them.
 const MESSAGE: &str = "Received: by x; Thu, 24 Dec 2026 10:00:00 +0000\r\n\
     From: You <you@example.com>\r\n\
     Subject: =?utf-8?q?H=C3=A9?=\r\n llo\r\n\
@@ -59,10 +60,12 @@ fn delete(name: &str, index: Option<u32>, key: Option<&str>) -> CommandKind {
     }))
 }
 
+/// Adds a field at the end of the header.
 fn last(name: &str, value: &str) -> CommandKind {
     CommandKind::AddHeader { last: true, name: text(name), value: text(value) }
 }
 
+/// A check in the script: files the message into `failed` unless a field has this value.
 fn has(name: &str, value: &str) -> CommandKind {
     when(not(header(name, MatchType::Is, value)), vec![create("failed")])
 }
@@ -193,10 +196,11 @@ fn the_original_subject_cannot_be_removed() {
 
 #[test]
 fn parts_are_replaced_in_a_loop() {
-    let is_html = mime_header("Content-Type", MimeOption::Subtype, MimeScope::Part, "alternative");
+    let is_alternative =
+        mime_header("Content-Type", MimeOption::Subtype, MimeScope::Part, "alternative");
     let looped = CommandKind::ForEveryPart {
         block: crate::build::commands(vec![when(
-            is_html,
+            is_alternative,
             vec![CommandKind::Replace(Box::new(replace("Gone")))],
         )]),
     };
@@ -248,6 +252,7 @@ fn an_enclosed_message_is_an_attachment_of_a_new_one() {
         has("Subject", "Warning"),
         has("From", "You <you@example.com>"),
         has("X-Hello", "three"),
+        // The time of `TestWorld`.
         has("Date", "Thu, 24 Dec 2026 12:00:00 +0000"),
         when(header("X-Inner", MatchType::Is, "1"), vec![create("failed")]),
         when(not(child(MimeOption::ContentType, "message/rfc822")), vec![create("failed")]),
@@ -302,6 +307,7 @@ fn an_error_keeps_the_message_as_it_was_received() {
     let outcome = run_on(MESSAGE, vec![add_header("X-A", "1"), error]);
     assert_eq!(outcome.plan.implicit_keep, Some(ImplicitKeep::default()));
     assert!(outcome.plan.versions.is_empty());
+    // `size` is that of the received message, too: the added field does not make it larger.
     let size = TestKind::Size(restante_sieve::ir::SizeLimit::Over(MESSAGE.len() as u64));
     assert!(plan(vec![add_header("X-A", "1"), when(size, vec![create("x")])]).actions.is_empty());
 }

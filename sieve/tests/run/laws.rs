@@ -1,4 +1,10 @@
-//! Laws of every outcome, for scripts and messages made at random.
+//! Laws of every outcome, for scripts and messages made at random:
+//!
+//! - The same run has the same outcome, also after the script was written as JSON and read again.
+//! - A run uses no more fuel than it has.
+//! - The plan has no violations. After an error it is that of `keep` alone.
+//! - No plan stores the message twice in one mailbox.
+//! - A plan that is written as JSON and read again is the same.
 
 use proptest::prelude::*;
 use restante_sieve::ir::{

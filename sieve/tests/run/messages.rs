@@ -12,7 +12,9 @@ use crate::build::{
 };
 use crate::support::{TestInput, TestWorld};
 
-/// The message of RFC 5173 §5.2, with an HTML entity and a name of a file.
+/// The message of RFC 5173 §5.2, to which an HTML entity and a file name were added. It has six
+/// parts: the message itself, `alternative`, `plain`, `html`, `rfc822`, and the text of the message
+/// in that, which has no Content-Type.
 pub const NESTED: &str = "From: Whomever\r\n\
     To: Someone\r\n\
     Subject: whatever\r\n\
@@ -50,6 +52,7 @@ pub const NESTED: &str = "From: Whomever\r\n\
     \r\n\
     This is the end of the outer MIME multipart.\r\n";
 
+/// Whether a test is true of `NESTED`: then `probe` files the message, so that it is not kept.
 fn holds(kind: TestKind) -> bool {
     let outcome = TestInput::new(NESTED).run(&probe(kind), &TestWorld::default());
     assert_eq!(outcome.error, None);
@@ -157,7 +160,7 @@ fn each(block: Vec<CommandKind>) -> CommandKind {
     CommandKind::ForEveryPart { block: commands(block) }
 }
 
-/// Sets `a` to the type of the current part.
+/// Sets `a` to the subtype of the current part, if the part has a Content-Type.
 fn note_type() -> CommandKind {
     let mut test =
         header_test(&["Content-Type"], crate::build::comparison(MatchType::Matches, &["*"]));
@@ -212,6 +215,7 @@ fn break_leaves_loops() {
     let leave =
         |loops| each(vec![each(vec![set(A, "1"), CommandKind::Break { loops }]), set(A, "2")]);
     assert_eq!(run(vec![leave(2), set(A, "3")]).1, ["1", "3"]);
+    // Of the six parts, three have parts inside: only there the inner loop runs.
     let one = run(vec![leave(1), set(A, "3")]).1;
     assert_eq!(one.iter().filter(|value| *value == "1").count(), 3);
     assert_eq!(one.iter().filter(|value| *value == "2").count(), 6);

@@ -1,4 +1,5 @@
-//! Tests of RFC 5229, RFC 5232 and RFC 6609.
+//! Tests of variables (RFC 5229), of flags in variables (RFC 5232), and of included scripts and
+//! global variables (RFC 6609).
 
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ fn captures_stay_until_the_next_match() {
 }
 
 #[test]
-fn a_long_value_is_cut_at_a_character() {
+fn a_long_value_is_cut_with_a_warning() {
+    // Each character has two bytes. The limit of 16 KiB is the default of `RunLimits::variable`.
     let value = "\u{e4}".repeat(20_000);
     let (outcome, assignments) = run_in(&TestWorld::default(), vec![set(A, &value)]);
     assert_eq!(assignments[0].1.len(), 16 << 10);
@@ -179,6 +181,7 @@ fn includes_are_executed_once_if_they_say_so() {
 
 #[test]
 fn what_is_included_once_is_no_recursion() {
+    // `x` includes itself and the main script again, both with `:once`: neither runs a second time.
     let once = |name| CommandKind::Include(Include { once: true, ..include(name) });
     let main = vec![included("x"), set(SHARED, "$shared-main")];
     let inner = vec![once("x"), once("main"), set(SHARED, "x")];
