@@ -19,9 +19,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// With a lower limit, hardly any message would be accepted.
 const MIN_MAX_MESSAGE_BYTES: u64 = 1024;
 
-/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found;
-/// a problem of any key in `[[dkim.keys]]` gets the line of the first. `load` calls this; the
-/// conversions into settings rely on it.
+/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found.
+/// A problem of any element of `[[dkim.keys]]` gets the line of the first element. `load` calls
+/// this; the conversions into settings rely on it.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();

@@ -3,6 +3,7 @@
 
 const PAGE: &str = include_str!("../../docs/config.md");
 
+/// Returns the text between the first "```toml" of the page and the next "```".
 #[must_use]
 pub fn example() -> &'static str {
     PAGE.split_once("```toml\n")

@@ -57,7 +57,7 @@ const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// If empty, those of `/etc/resolv.conf`.
+    /// The name servers to ask; if empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<SocketAddr>,
     /// Time limit for all queries about one message.
     pub timeout: Duration,
@@ -65,7 +65,7 @@ pub struct VerifySettings {
     pub cache: u64,
     /// Domains whose ARC seals are trusted. If empty, ARC is not checked.
     pub sealers: Vec<String>,
-    /// For the macros of SPF records (RFC 7208 §7.3).
+    /// The name of this server, for the macros of SPF records (RFC 7208 §7.3).
     pub hostname: String,
 }
 
@@ -120,6 +120,10 @@ impl Verifier {
     }
 }
 
+/// Makes a resolver with a cache of its own.
+///
+/// # Errors
+/// If `/etc/resolv.conf` is needed and cannot be read, or the settings are not accepted.
 pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenticator, String> {
     let (config, mut options) = if settings.nameservers.is_empty() {
         read_system_conf().map_err(|error| format!("/etc/resolv.conf: {error}"))?
@@ -273,7 +277,8 @@ impl Verification<'_> {
     }
 }
 
-/// What DMARC gets if SPF is unknown: a pass is possible.
+/// The result of SPF if there is no client or SPF took too long: `temperror`. DMARC then takes a
+/// pass of SPF to be possible, and does not fail.
 fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }

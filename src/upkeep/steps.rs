@@ -30,8 +30,9 @@ pub(super) const URGENT_TASKS: &[Task] =
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
 const EMAILS_PER_STEP: usize = 16;
+/// The most rows that one step deletes, or emails by which it extends a listing.
 const ROWS_PER_STEP: usize = 96;
-/// For most mailboxes one step completes a requested listing.
+/// Most mailboxes have fewer emails, so that one step completes a requested listing.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
 /// Mailboxes from which one step removes the rights of removed accounts.
 const MAILBOXES_PER_STEP: usize = 16;
@@ -67,6 +68,7 @@ fn commit_step(
     Ok(step_result(false, commit(store, account, change)?))
 }
 
+/// Makes the result of a step that did work (`worked`), or left more to do (`left`), or neither.
 fn step_result(worked: bool, left: bool) -> StepResult {
     if worked || left { StepResult::Worked { has_more: left } } else { StepResult::Idle }
 }
@@ -274,8 +276,8 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// Deletes messages that nothing refers to. If a commit wrote one of them meanwhile, the step does
-/// nothing, and the next round tries again.
+/// Deletes messages that have lost their last reference, as they are noted when that happens. If a
+/// commit wrote one of them meanwhile, the step does nothing, and the next round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
@@ -294,6 +296,8 @@ fn collect_messages(
     Ok(step_result(done.blobs > 0, done.has_more))
 }
 
+/// Looks through all messages, once a month, for those without a reference that were not noted.
+/// They are noted for `collect_messages`.
 fn sweep_messages(
     store: &Store,
     site: AccountId,

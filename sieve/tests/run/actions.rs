@@ -33,7 +33,8 @@ fn plan(commands: Vec<CommandKind>) -> Plan {
     outcome.plan
 }
 
-/// Fails a run and returns the names of the actions in conflict.
+/// Runs commands that must fail because two actions are in conflict. Returns the names of the two,
+/// in the order in which they were executed.
 fn conflict(commands: Vec<CommandKind>) -> (&'static str, &'static str) {
     let outcome = run(commands);
     assert_eq!(outcome.plan, Plan::keep_only());
@@ -47,6 +48,7 @@ fn store(to: Target, flags: &[&str]) -> Action {
     Action::Store { to, flags: flags.iter().collect(), message: Version::Original }
 }
 
+/// A mailbox of the world: `TestWorld` gives it an id of `id-` and its name.
 fn mailbox_target(name: &str) -> Target {
     Target::Mailbox { id: format!("id-{name}"), name: name.to_owned() }
 }
@@ -192,6 +194,7 @@ fn redirects_go_to_each_address_once() {
 
 #[test]
 fn a_message_that_loops_is_kept() {
+    // By default, a message with more than 50 Received fields is not redirected.
     let message = format!("{}\r\nText", "Received: x\r\n".repeat(51));
     for (first, is_stored) in [(CommandKind::Discard, false), (fileinto("Lists"), true)] {
         let commands = script(vec![first, redirect("a@example.org")]);
@@ -221,6 +224,7 @@ fn actions_in_conflict_fail_when_they_are_executed() {
 
 #[test]
 fn the_place_of_both_actions_in_conflict_is_told() {
+    // The span of a command is its index.
     let error = run(vec![keep(), CommandKind::Discard, reject("a")]).error.unwrap();
     assert_eq!(error.place.span.start, 2);
     let RuntimeErrorKind::IncompatibleActions { first_place, .. } = error.kind else { panic!() };

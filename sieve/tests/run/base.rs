@@ -23,7 +23,8 @@ pub const MESSAGE: &str = "From: \"Coyote, W.\" <Coyote@Desert.example>\r\n\
     \r\n\
     Hello\r\n";
 
-/// Returns whether the message is filed by the script of [`probe`].
+/// Returns whether a script files the message: then it is not kept. Scripts are those of [`probe`],
+/// and others that either file the message or do nothing.
 pub fn is_filed(script: &Script) -> bool {
     let outcome = TestInput::new(MESSAGE).run(script, &TestWorld::default());
     assert_eq!(outcome.error, None);
@@ -131,6 +132,7 @@ fn envelope(part: EnvelopePart, address_part: AddressPart, comparison: Compariso
 
 #[test]
 fn the_envelope_has_one_sender_and_one_recipient() {
+    // `TestInput` has the envelope sender you@example.com and the recipient me@example.org.
     let is = |key| comparison(MatchType::Is, &[key]);
     assert!(holds(envelope(EnvelopePart::From, AddressPart::Domain, is("example.com"))));
     assert!(holds(envelope(EnvelopePart::To, AddressPart::All, is("me@example.org"))));
@@ -198,6 +200,7 @@ fn a_bad_regex_of_variables_is_an_error() {
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     let error = outcome.error.unwrap();
     assert!(matches!(error.kind, RuntimeErrorKind::BadRegex { .. }), "{error}");
+    // The span of every test that `build` makes.
     assert_eq!(error.place.span.start, 100);
     assert_eq!(outcome.plan, Plan::keep_only());
 }
@@ -208,6 +211,7 @@ fn an_error_drops_what_was_decided() {
     let commands = vec![create("x"), keep(), error];
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     assert_eq!(outcome.plan, Plan::keep_only());
+    // The span of a command is its index.
     let error = outcome.error.unwrap();
     assert_eq!((error.to_string().as_str(), error.place.span.start), ("no", 2));
 }

@@ -1,4 +1,4 @@
-//! Runs scripts from their source: those of `scripts/`, those in the shape that mail clients
+//! Runs scripts from their source: those of `sieve/scripts`, those in the shape that mail clients
 //! generate, and examples of RFCs.
 
 use restante_sieve::{
@@ -8,11 +8,12 @@ use restante_sieve::{
 
 use crate::support::{TestInput, TestWorld};
 
-/// Checks a script that has no errors and no warnings.
+/// Compiles a script, which must have no errors and no warnings.
 fn compile(source: &str) -> Script {
     compile_with(source, &CompileOptions::default())
 }
 
+/// Does the same with options. If a missing `require` is only a warning, warnings are allowed.
 fn compile_with(source: &str, options: &CompileOptions) -> Script {
     let checked = check(source.as_bytes(), options);
     let index = LineIndex::new(source.as_bytes());
@@ -33,7 +34,8 @@ fn run_in(world: &TestWorld, source: &str, message: &str) -> Plan {
     plan
 }
 
-/// Describes where a plan stores the message.
+/// Describes where a plan stores the message, by explicit actions and the implicit keep, each with
+/// its flags in brackets.
 fn stores(plan: &Plan) -> Vec<String> {
     let describe = |to: &Target, flags: &FlagSet| {
         let name = match to {
@@ -101,6 +103,7 @@ fn vacation_answers_between_two_days() {
         assert_eq!(stores(&plan), ["Inbox []"]);
         plan.actions.iter().any(|action| matches!(action, Action::Vacation(_)))
     };
+    // The script names the days in the zone +0100, where 23:00 in UTC is midnight.
     let message = "Subject: Hello\r\n\r\nText";
     assert!(!answers("2026-12-23T22:59:59Z", message));
     assert!(answers("2026-12-23T23:00:00Z", message));
