@@ -14,7 +14,8 @@ use crate::model::{
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 
-/// How many emails that name the sender are examined for each form of the sender's address.
+/// How many emails that name the sender are examined for each form of the sender's address: with
+/// and without its tag.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// What the vacation responder asks about one account, answered from one snapshot.

@@ -1,5 +1,8 @@
 //! Tests of the order to one address, of what a person asks for, of a wall clock that is set, and
 //! of submissions in a held queue.
+//!
+//! `scripted_relay` answers each local part in its own way: it refuses RCPT to `later` for now and
+//! to `never` for good, and the message to `refused`.
 
 use super::*;
 use crate::model::ActionKind;
@@ -40,6 +43,7 @@ fn received_subjects(relay: &ScriptedRelay, to: &str) -> Vec<String> {
         .collect()
 }
 
+/// Makes a clock, a store that has it, and a relay that does not run yet.
 fn bed() -> (Arc<FixedClock>, Store, ScriptedRelay) {
     let clock = Arc::new(FixedClock::at(NINE));
     (clock.clone(), store_over(Arc::new(MemoryEngine::new()), clock), ScriptedRelay::default())
@@ -109,7 +113,8 @@ async fn order_is_kept_for_an_hour_unless_a_person_asks_for_an_action() {
     });
     until("it is tried", || read_action(&store, third).unwrap().attempts == 1).await;
     assert_eq!(read_action(&store, second).unwrap().attempts, 0);
-    // Other recipients at the domain accept mail, so the domain does not rest.
+    // The time for which order is kept (`limits::MAX_ORDER_WAIT`, an hour) passes. Other recipients
+    // at the domain accept mail meanwhile, so the domain does not rest.
     for n in 0..45 {
         redirect(&store, &format!("ok{n}"), &[&format!("ok{n}@example.net")]);
         clock.advance(Duration::from_secs(120));
