@@ -45,7 +45,7 @@ use cache::LoginCache;
 pub enum BadPassword {
     #[error("a password has 1 to 1024 bytes")]
     Length,
-    /// The password may be right: it is a fault of the machine.
+    /// A fault of the machine, and not of the password.
     #[error("the password cannot be hashed: no randomness, or not enough memory")]
     Hash,
 }
@@ -55,7 +55,8 @@ const TOKEN_CONTEXT: &str = "restante 2026 access token";
 const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
 /// The beginning of a token's text, by which people recognise a leaked token.
 const TOKEN_PREFIX: &str = "restante_";
-/// Hashed in place of a missing PHC string.
+/// The PHC string against which a password is checked if the account lacks one. Nobody can log in
+/// by it.
 static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
 
 /// Returns the PHC string of a password, with a random salt.
@@ -107,10 +108,12 @@ pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
+/// Returns the name of a password as a credential (`Login::credential`).
 fn password_credential(phc: &str) -> String {
     credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
+/// Returns the name of a token as a credential (`Login::credential`).
 fn token_credential(hash: &[u8; 32]) -> String {
     credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
@@ -171,6 +174,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     cache: LoginCache,
     failures: Failures,
+    /// How many passwords were checked by a hash, for tests.
     hashes: AtomicU64,
 }
 
@@ -244,8 +248,8 @@ impl Logins {
         Ok(account.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether the password or token of a login is still valid. `false` also if the directory
-    /// cannot be read.
+    /// Whether the password or token of a login is still valid: `Directory::is_valid` for the time
+    /// now. `false` also if the directory cannot be read.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
@@ -253,7 +257,8 @@ impl Logins {
 
     /// Begins an attempt to log in by a password, before `verify`. It counts as a failure, until
     /// the caller calls `LoginAttempt::cancel_charge` because the password was right, or
-    /// `LoginAttempt::withdraw` because an error kept it from being checked.
+    /// `LoginAttempt::withdraw` because an error kept it from being checked. If the directory
+    /// cannot be read, the name counts as one that nobody has.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

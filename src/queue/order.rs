@@ -69,8 +69,8 @@ impl RetryOrder {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
-    /// Whether the queue decided that an action waits beyond `now`. If the action's row says that it
-    /// is due now, a person has asked for it since.
+    /// Whether the queue decided that an action waits beyond `now`. If the action's row says that
+    /// it is due now, a person has asked for it since.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }

@@ -26,7 +26,8 @@ fn run_with(limits: RunLimits, script: &Script, world: &TestWorld) -> Outcome {
     outcome
 }
 
-/// Returns what there was too much of.
+/// Runs commands and returns the name of the limit that they exceeded; `None` if they exceeded
+/// none.
 fn exceeded(limits: RunLimits, commands: Vec<CommandKind>) -> Option<&'static str> {
     let outcome = run_with(limits, &script(commands), &TestWorld::default());
     match outcome.error?.kind {
@@ -72,6 +73,7 @@ fn edits_are_limited() {
     assert_eq!(exceeded(limits, vec![replace(), replace()]), Some("bytes of replaced text"));
     let enclose = Enclose { subject: None, headers: Vec::new(), text: text("") };
     let enclose = CommandKind::Enclose(Box::new(enclose));
+    // The number of enclosures has the same limit as that of versions.
     let limits = RunLimits { versions: 2, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![enclose; 3]), Some("enclosures"));
 }
@@ -82,6 +84,7 @@ fn loops_and_includes_are_limited() {
     let looped = || CommandKind::ForEveryPart { block: commands(vec![set(A, "x")]) };
     assert_eq!(exceeded(limits, vec![looped()]), None);
     assert_eq!(exceeded(limits, vec![looped(), looped()]), Some("parts"));
+    // Each of the scripts `0` to `19` includes the next one, and there is no `20`.
     let mut world = TestWorld::default();
     for index in 0..20 {
         let inner = vec![CommandKind::Include(Include {
@@ -103,6 +106,7 @@ fn loops_and_includes_are_limited() {
     assert_eq!(error(limits, &["18"]), None);
     assert_eq!(error(limits, &["17"]).unwrap(), "more than 3 included scripts");
     assert_eq!(error(limits, &["19", "19", "19"]).unwrap(), "more than 3 included scripts");
+    // A script that `build` makes has five variables. A global one counts once more when it is set.
     let limits = RunLimits { variables: 5, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![set(SHARED, "x")]), Some("variables"));
 }
@@ -131,10 +135,11 @@ fn matching_is_charged() {
     let cases = [
         (MatchType::Contains, "b".to_owned(), false),
         (MatchType::Matches, "*b".to_owned(), false),
+        // A long text after the wildcard is looked for at each place of the body.
         (MatchType::Matches, format!("*{}b", "a".repeat(1000)), true),
         (MatchType::Regex, "a+b".to_owned(), false),
         (MatchType::Regex, "(\\w+)b".to_owned(), false),
-        // Its size is charged, too.
+        // The size of the compiled expression is charged, too.
         (MatchType::Regex, "(\\w+){20}b".to_owned(), true),
     ];
     for (match_type, key, is_out) in cases {
@@ -158,6 +163,7 @@ fn a_regex_of_variables_is_limited_in_size() {
 
 #[test]
 fn nesting_is_limited_and_needs_little_stack() {
+    // At most 400 blocks and tests may be inside one another.
     let nested =
         |depth: usize| (0..depth).fold(vec![keep()], |block, _| vec![when(TestKind::True, block)]);
     let outcome = run_with(RunLimits::default(), &script(nested(350)), &TestWorld::default());

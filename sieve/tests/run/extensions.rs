@@ -1,4 +1,5 @@
-//! Tests of the extensions that ask the host or read the clock.
+//! Tests of the extensions that ask the host or read the clock. By default the clock of `TestWorld`
+//! is at noon of 24 December 2026, UTC.
 
 use restante_sieve::ir::{
     AddressPart, CommandKind, DatePart, DateTest, DateZone, Deadline, DeliverBy, DeliverByMode,
@@ -23,6 +24,7 @@ const MESSAGE: &str = "Received: from a by b; Thu, 24 Dec 2026 23:30:00 -0500\r\
     \r\n\
     Text\r\n";
 
+/// Whether a test is true: then `probe` files the message, so that it is not kept.
 fn holds_in(world: &TestWorld, kind: TestKind) -> bool {
     let outcome = TestInput::new(MESSAGE).run(&probe(kind), world);
     assert_eq!(outcome.error, None);
@@ -288,8 +290,7 @@ fn a_notification_has_a_possible_method() {
 #[test]
 fn copies_of_sent_messages_have_their_own_flags() {
     let fcc = Fcc { to: mailbox("Sent"), flags: Some(texts(&["\\Seen"])) };
-    let mut world = TestWorld::with_mailboxes(&["Sent"]);
-    world.environment.clear();
+    let world = TestWorld::with_mailboxes(&["Sent"]);
     let command = Notify { fcc: Some(fcc), ..notify("mailto:a@b.example") };
     let commands = vec![CommandKind::Notify(Box::new(command))];
     let plan = TestInput::new(MESSAGE).run(&script(commands), &world).plan;
@@ -360,5 +361,9 @@ fn redirects_have_parameters() {
 fn ihave_says_what_the_checker_found() {
     let ihave = |available| TestKind::IHave { names: vec!["x".into()], available };
     assert!(holds(ihave(true)) && !holds(ihave(false)));
+}
+
+#[test]
+fn a_store_in_the_inbox_is_one_action() {
     assert_eq!(run(vec![fileinto("INBOX")]).plan.actions.len(), 1);
 }
