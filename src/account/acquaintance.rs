@@ -37,6 +37,7 @@ impl AccountLookup for AccountSnapshot<'_> {
         self.own.has(address)
     }
 
+    /// Returns when the sender with this key was last told, as far as that still counts.
     fn told(&self, key: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
         self.snapshot.last_told(self.account, key, memory, self.now)
     }

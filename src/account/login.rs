@@ -10,7 +10,7 @@
 //! - A login name is what [`Directory::find_account`] finds: the name of the account, one of its
 //!   addresses, or its id. The id is no secret and no right: the password is still needed.
 //!
-//! A front end (`net::http::auth`) does the following for each password:
+//! A front end (`net::http::auth`, `net::managesieve`) does the following for each password:
 //!
 //! 1. [`Logins::log_in_from_cache`]. If it finds a login, nothing is counted.
 //! 2. [`Logins::attempt`], which charges a failure, or says how long the client must wait.
@@ -132,10 +132,10 @@ pub struct Login {
 
 impl Directory {
     /// Returns when the token with this credential name expires; `None` if it never does, or if the
-    /// account has no such token.
+    /// account has no such token, or there is no such account.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// `Corrupt` if the account's row is damaged or lost; others if the store cannot be read.
     pub fn expires(
         &self,
         account: AccountId,
@@ -149,7 +149,7 @@ impl Directory {
     /// Whether an account has a password or an unexpired token with this credential name.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// `Corrupt` if the account's row is damaged or lost; others if the store cannot be read.
     pub fn is_valid(
         &self,
         account: AccountId,
@@ -198,7 +198,7 @@ impl Logins {
     /// then tries `verify`. `name` is the name, an address or the id of the account.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn log_in_from_cache(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let now = self.0.clock.steady();
         let Some((account, row)) = self.0.directory.find_account(name)? else { return Ok(None) };
@@ -211,7 +211,7 @@ impl Logins {
     /// for long. Does not count failures: `attempt` does.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let account = self.0.directory.find_account(name)?;
         let passwords = account.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
@@ -238,10 +238,10 @@ impl Logins {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// Returns `None` if the token is unknown or has expired.
+    /// Logs in with a token. `None` if the token is unknown or has expired.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::account_of_token`.
     pub fn log_in_with_token(&self, text: &str) -> Result<Option<Login>, Error> {
         let hash = token_hash(text);
         let account = self.0.directory.account_of_token(&hash, self.0.clock.now())?;

@@ -251,7 +251,8 @@ impl Directory {
     /// Returns the identity of an account. Its addresses are in their stored form.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account; others if the store cannot be read.
+    /// `NotFound` if there is no such account; `Corrupt` if its row is damaged or lost; others if
+    /// the store cannot be read.
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
         let cache = self.cache()?;
         let settings = self.0.settings.get();

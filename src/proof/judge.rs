@@ -78,7 +78,7 @@ fn names_organisation(result: &MethodResult, properties: &[&str], sender: &Addre
     domains.peek().is_some() && domains.all(|domain| is_same_organisation(domain, sender.domain()))
 }
 
-/// RFC 5451 called the result `hardfail`.
+/// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
 fn fails_spf(result: &MethodResult) -> bool {
     result.is("spf", "fail") || result.is("spf", "hardfail")
 }

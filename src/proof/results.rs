@@ -68,7 +68,7 @@ impl MethodResult {
         self.method == method && self.result == result
     }
 
-    /// `name` is in lower case.
+    /// Returns the values of a property, in order. `name` is `ptype.property` in lower case.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.properties
             .iter()
@@ -314,7 +314,8 @@ impl<'a> ResultsParser<'a> {
         }
     }
 
-    /// RFC 5322 §3.2.2: comments nest.
+    /// Skips a comment, which may contain others (RFC 5322 §3.2.2). An unclosed one gives `None`,
+    /// and takes the rest.
     fn skip_comment(&mut self) -> Option<()> {
         let mut depth = 0usize;
         let mut chars = std::mem::take(&mut self.rest).chars();

@@ -211,7 +211,8 @@ impl Verification<'_> {
         result
     }
 
-    /// `None` without a client.
+    /// Checks SPF; `None` without a client. The result is `temperror` if that takes too long, or if
+    /// the library panics.
     async fn spf(&self, sender: &Address) -> Option<SpfOutput> {
         let client = self.client?;
         let (address, host) = (sender.to_string(), &self.settings.hostname);
@@ -221,13 +222,14 @@ impl Verification<'_> {
         Some(output.unwrap_or_else(|| unknown_spf(sender)))
     }
 
-    /// `None` without a message, or if the library panics.
+    /// Looks up the keys of the signatures of a message; `None` without a message, or if the
+    /// library panics.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let time_limit = self.settings.timeout / SPF_TIME_DIVISOR;
         catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
     }
 
-    /// Returns `temperror` if DMARC takes too long.
+    /// Checks DMARC. Returns `temperror` if that takes too long, or if the library panics.
     async fn dmarc(
         &self,
         message: &AuthenticatedMessage<'_>,
@@ -283,8 +285,8 @@ fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
 
-/// Returns the results that count: none with SHA-1 (RFC 8301 §3.1). A valid signature passes,
-/// whatever an ATPS record says about another domain.
+/// Returns the results that count, which are not those of signatures with SHA-1 (RFC 8301 §3.1). A
+/// valid signature passes, whatever an ATPS record says about another domain.
 fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
     let is_strong = |output: &&DkimOutput<'_>| {
         output.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
@@ -354,7 +356,7 @@ fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     }
 }
 
-/// `None` if the future panics.
+/// Runs a future to its end; `None` if it panics.
 async fn catch_panic<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

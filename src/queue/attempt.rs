@@ -372,7 +372,7 @@ impl AttemptContext {
     }
 }
 
-/// The lanes of the recipients that an action still goes to, one for each.
+/// Returns the lanes of the recipients that an action still goes to, one for each, in order.
 pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     waiting.map(|target| lane_digest(account, &target.address.folded())).collect()

@@ -76,7 +76,7 @@ impl Logins {
     /// returns what an account without keys has.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn scram_keys(&self, name: &str) -> Result<AccountKeys, Error> {
         let directory = &self.0.directory;
         let row = directory.scram_account(name)?.map(|(_, row)| row);
@@ -89,10 +89,10 @@ impl Logins {
     }
 
     /// Logs in with a password that the client has proven by these keys of it. `None` if the
-    /// account does not have the password any more.
+    /// account does not have the password any more, or if nobody has the name.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn log_in_with_scram(
         &self,
         name: &str,
@@ -103,10 +103,10 @@ impl Logins {
         Ok(password.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// Whether a login may act as the account with this name: only as its own.
+    /// Whether a login may act as the account that `name` names: only if it is the login's own.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn may_act_as(&self, login: &Login, name: &str) -> Result<bool, Error> {
         let account = self.0.directory.find_account(name)?;
         Ok(account.is_some_and(|(account, _)| account == login.account))

@@ -58,11 +58,13 @@ impl Scheduler {
                 });
                 if let Ok((is_clamped, ticket)) = committed {
                     has_changed |= is_clamped && ticket.wait().await.is_ok();
+                    // It has a time of the clock before it was set.
                     self.order.lock().forget((account, id));
                 }
             }
             let is_full = wakeups.len() >= WAKEUPS_PER_READ;
-            // Corrected wake-ups have left the range: read again from the same place.
+            // Corrected wake-ups have left the range, or stand at its beginning: others may follow
+            // within the limit if the range is read again.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)
             } else {

@@ -154,6 +154,7 @@ impl RelayConnection {
         }
         let mut accepted: Vec<usize> = Vec::new();
         for (index, reply) in indices.iter().zip(replies) {
+            // A 452 may mean that there are too many, but only after some were accepted.
             match classify(SmtpStage::Recipient(accepted.len()), reply) {
                 AttemptOutcome::Sent(_) => accepted.push(*index),
                 outcome => set_outcome(&mut transaction.outcomes, *index, outcome),
