@@ -356,8 +356,9 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
     }
 }
 
-/// Returns the line, from 1, that sets a key of a table, or else that of the header `[table.key]`
-/// or `[table]`. `None` if the text has none of these, as with an inline table.
+/// Returns the line, from 1, that sets a key of a table or is its header (`[table.key]`,
+/// `[[table.key]]`), or else that of the header `[table]`. `None` if the text has none of these, as
+/// with an inline table.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;

@@ -222,8 +222,9 @@ fn only_a_plain_authserv_id_is_trusted() {
     ] {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
-    // For the border, a line that is no field ended the header. But a line of blanks continues the
-    // field above it, and a first line that begins with `From ` (mbox) is passed over.
+    // For the border, a line that is no field ended the header. A line of blanks below a field is
+    // not tested: it continues that field. A first line that begins with `From ` (mbox) is passed
+    // over.
     for junk in [
         "x\r\n",
         "x y: z\r\n",
@@ -235,7 +236,9 @@ fn only_a_plain_authserv_id_is_trusted() {
         "From x\r\n",
     ] {
         let field = "Authentication-Results: mx.example.org; dmarc=fail";
-        assert!(!counts(&format!("X: y\r\n{junk}"), field) || junk == " \r\n", "{junk:?}");
+        if junk != " \r\n" {
+            assert!(!counts(&format!("X: y\r\n{junk}"), field), "{junk:?}");
+        }
         assert_eq!(counts(junk, field), junk == "From x\r\n", "{junk:?}");
     }
     for name in
