@@ -14,7 +14,7 @@ use crate::store::Error;
 
 /// Returns the next step of a submission that may not be sent, and `None` for one that may. Its
 /// envelope sender, and every address in From and Sender, must be an address of the account now. A
-/// text that cannot be parsed as an address is not. The envelope sender may be missing.
+/// text that cannot be parsed as an address is none of them. The envelope sender may be missing.
 /// Actions of other kinds may always be sent. `message` is the whole message.
 ///
 /// # Errors

@@ -25,9 +25,9 @@ impl std::fmt::Debug for RelayPool {
 }
 
 impl RelayPool {
-    /// Returns the idle connection that was used last. Opens a new one if there is none, or if that
-    /// one, which is then dropped, has been idle for `Relay::idle_timeout` or longer. The relay may
-    /// have closed an idle connection: see `SendResult::Stale`.
+    /// Returns the idle connection that was used last, or opens one if there is none. If that one
+    /// has been idle for `Relay::idle_timeout` or longer, it is dropped, and a new one opened. The
+    /// relay may have closed an idle connection: see `SendResult::Stale`.
     ///
     /// # Errors
     /// If no connection can be opened: the reason, which begins with the address of the relay.

@@ -276,8 +276,9 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// Deletes messages that have lost their last reference, as they are noted when that happens. If a
-/// commit wrote one of them meanwhile, the step does nothing, and the next round tries again.
+/// Deletes messages without a reference. They are noted when they lose the last one, or by
+/// `sweep_messages`. If a commit wrote one of them meanwhile, the step does nothing, and the next
+/// round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
@@ -296,8 +297,8 @@ fn collect_messages(
     Ok(step_result(done.blobs > 0, done.has_more))
 }
 
-/// Looks through all messages, once a month, for those without a reference that were not noted.
-/// They are noted for `collect_messages`.
+/// Looks through all messages, once a month, and notes those without a reference for
+/// `collect_messages`.
 fn sweep_messages(
     store: &Store,
     site: AccountId,

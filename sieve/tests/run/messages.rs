@@ -13,8 +13,8 @@ use crate::build::{
 use crate::support::{TestInput, TestWorld};
 
 /// The message of RFC 5173 §5.2, to which an HTML entity and a file name were added. It has six
-/// parts: the message itself, `alternative`, `plain`, `html`, `rfc822`, and the text of the message
-/// in that, which has no Content-Type.
+/// parts: the message itself, `alternative`, `plain`, `html`, `rfc822`, and the message inside
+/// `rfc822`, which has no Content-Type.
 pub const NESTED: &str = "From: Whomever\r\n\
     To: Someone\r\n\
     Subject: whatever\r\n\

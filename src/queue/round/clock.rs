@@ -58,13 +58,13 @@ impl Scheduler {
                 });
                 if let Ok((is_clamped, ticket)) = committed {
                     has_changed |= is_clamped && ticket.wait().await.is_ok();
-                    // It has a time of the clock before it was set.
+                    // What is remembered of the action is a time of the earlier clock.
                     self.order.lock().forget((account, id));
                 }
             }
             let is_full = wakeups.len() >= WAKEUPS_PER_READ;
-            // Corrected wake-ups have left the range, or stand at its beginning: others may follow
-            // within the limit if the range is read again.
+            // Corrected wake-ups have left the range, or stand at its beginning. So another read of
+            // the range gets further than this one.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)
             } else {

@@ -136,8 +136,8 @@ impl Scheduler {
                 action_key(ready) == action_key(wakeup) && ready.wake != wakeup.wake
             });
             if index.and_then(|index| self.ready.remove(index)).is_some() {
-                // The action was ready already, and now a person asks for it. Out of the window, it
-                // is among those that this function adds to it again.
+                // The action was ready already, and now a person asks for it. It leaves the window
+                // here, and is added to it again as an urgent one.
                 self.in_window.remove(&action_key(wakeup));
                 self.is_probe_requested = true;
             }

@@ -10,7 +10,8 @@ use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
-/// At least this number of bytes of a `From ` line is read. What follows in it may be ignored.
+/// The number of bytes of a `From ` line that are read at least. The rest of a longer line may be
+/// ignored.
 const MAX_FROM_LINE_BYTES: usize = 1024;
 /// The first message of a file is data of the program that wrote it (c-client, that is Pine and UW
 /// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`. Any other message, and
