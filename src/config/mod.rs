@@ -110,6 +110,7 @@ impl Default for ControlSection {
     }
 }
 
+/// The mailboxes of a new account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mailboxes {
@@ -119,6 +120,7 @@ pub enum Mailboxes {
     Inbox,
 }
 
+/// The answer to mail for an account that is over its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverQuota {
@@ -340,6 +342,7 @@ pub struct DkimKeySection {
     pub domain: String,
     /// The name of the public key in the domain's zone.
     pub selector: String,
+    /// The private key, in PEM.
     pub file: PathBuf,
 }
 

@@ -146,6 +146,7 @@ pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenti
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
+/// A message that is verified, with everything that this needs.
 struct Verification<'a> {
     resolver: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
@@ -156,6 +157,8 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
+    /// Collects the results of SPF, DKIM and DMARC, and judges them. If they make the sender a
+    /// forger, a chain of trusted ARC seals may still clear the sender.
     async fn forgery_reason(&self) -> Option<String> {
         let sender = self.sender.wire_form();
         let parsed = catch_unwind(|| parse(self.header.trimmed()))

@@ -63,8 +63,8 @@ impl Scheduler {
                 }
             }
             let is_full = wakeups.len() >= WAKEUPS_PER_READ;
-            // Corrected wake-ups have left the range, or stand at its beginning. So another read of
-            // the range gets further than this one.
+            // Corrected wake-ups have left the range, or stand at its beginning and need nothing
+            // more. So the range is read again, for what the limit left out.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)
             } else {
