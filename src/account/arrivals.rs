@@ -39,6 +39,7 @@ pub fn report(
     Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
+/// Describes a message of the report, as far as the store still has its email.
 fn arrival(
     snapshot: &Snapshot<'_>,
     account: AccountId,

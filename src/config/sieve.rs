@@ -171,6 +171,7 @@ fn script_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Reads a file of at most `limits::MAX_SCRIPT_BYTES`. The error is the problem.
 fn read_script(file: &Path) -> Result<Vec<u8>, String> {
     let mut source = Vec::new();
     let most = limits::MAX_SCRIPT_BYTES as u64;

@@ -108,6 +108,8 @@ impl Verifier {
             .await
     }
 
+    /// Returns the resolver, which `make` makes if there is none yet. After an error the next call
+    /// tries again.
     fn resolver_or_make(
         &self,
         make: impl FnOnce(&VerifySettings) -> Result<MessageAuthenticator, String>,

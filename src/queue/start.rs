@@ -42,6 +42,8 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     notified.map_err(|error| Error::Io(error.to_string()))?
 }
 
+/// If the queue is held, has the waiting submissions of all accounts say so. Passes over accounts
+/// for which that fails, unless the store takes no writes at all.
 fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {

@@ -118,6 +118,7 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
+/// Notes how far the history has come, once a day, and purges what is older than it is kept.
 fn purge_history(
     store: &Store,
     account: AccountId,
@@ -133,6 +134,7 @@ fn purge_history(
     Ok(step_result(noted, left))
 }
 
+/// Deletes rows of listings and subscriptions of destroyed mailboxes. Their tombstones stay.
 fn purge_mailboxes(
     store: &Store,
     account: AccountId,
@@ -183,6 +185,7 @@ fn serve_listing_request(
     Ok(StepResult::Worked { has_more: true })
 }
 
+/// Extends the first listing that was begun and is not complete.
 fn build_listings(
     store: &Store,
     account: AccountId,
@@ -199,6 +202,8 @@ fn build_listings(
     Ok(step_result(complete, left))
 }
 
+/// Deletes expired records of LMTP transactions, and decisions older than
+/// `limits::DECISION_RETENTION`.
 fn expire_decisions(
     store: &Store,
     account: AccountId,
@@ -219,6 +224,7 @@ fn expire_told(
     })
 }
 
+/// Deletes the expired marks of the Sieve test `duplicate`.
 fn expire_duplicates(
     store: &Store,
     account: AccountId,
@@ -256,6 +262,7 @@ fn expire_uploads(
     })
 }
 
+/// Destroys submissions that ended long enough ago, and expired push subscriptions.
 fn expire_objects(
     store: &Store,
     account: AccountId,
@@ -267,6 +274,7 @@ fn expire_objects(
     })
 }
 
+/// Removes the rights of removed accounts in mailboxes of this one.
 fn sweep_shares(
     store: &Store,
     account: AccountId,

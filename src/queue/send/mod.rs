@@ -297,6 +297,7 @@ enum TransactionEnd {
 }
 
 impl<'a> RelayTransaction<'a> {
+    /// Recipients that need SMTPUTF8 have an outcome from the start if the relay lacks it.
     fn new(
         action: &'a Action,
         recipients: &'a [&'a Target],
@@ -312,6 +313,7 @@ impl<'a> RelayTransaction<'a> {
         transaction
     }
 
+    /// Whether the sender or this recipient can only be named with SMTPUTF8.
     fn needs_utf8(&self, target: &Target) -> bool {
         self.action.sender.as_ref().is_some_and(Address::needs_smtputf8)
             || target.address.needs_smtputf8()
@@ -446,6 +448,7 @@ fn mail_command(
     line + "\r\n"
 }
 
+/// Returns `RCPT`, with the parameters of DSN (RFC 3461) if the relay offers that.
 fn rcpt_command(target: &Target, extensions: RelayExtensions) -> String {
     let mut line = format!("RCPT TO:<{}>", target.address.wire_form());
     if extensions.dsn {
@@ -463,6 +466,7 @@ fn rcpt_command(target: &Target, extensions: RelayExtensions) -> String {
     line + "\r\n"
 }
 
+/// Returns the parameter NOTIFY with a blank before it, or nothing if no word of it is set.
 fn notify_parameter(notify: &DsnNotify) -> String {
     let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
     let words: Vec<&str> =
