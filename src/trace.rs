@@ -39,7 +39,7 @@ pub enum TraceError {
     Again,
 }
 
-/// Changes the level of the running log.
+/// A handle of the running log, which changes its level.
 #[derive(Clone)]
 pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 

@@ -14,7 +14,8 @@ use crate::model::{
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AccountLookup, is_own_id, plain_in_domain};
 
-/// How many emails that name the sender are examined for each form of the sender's address.
+/// How many emails that name the sender are examined for each form of the sender's address: with
+/// and without its tag.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
 /// What the vacation responder asks about one account, answered from one snapshot.
@@ -36,6 +37,7 @@ impl AccountLookup for AccountSnapshot<'_> {
         self.own.has(address)
     }
 
+    /// Returns when the sender with this key was last told, as far as that still counts.
     fn told(&self, key: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
         self.snapshot.last_told(self.account, key, memory, self.now)
     }

@@ -2,7 +2,8 @@
 //! notices a lost address row.
 //!
 //! - The row of an address and the list in the account's row are changed in one commit.
-//! - Account rows that an earlier version wrote may have no list.
+//! - Account rows that an earlier version wrote may have no list. The service calls
+//!   `complete_address_lists` at its start to give them one.
 //! - `complete_address_lists` takes `change_lock`. Callers of the other functions hold it.
 //! - A `key` is the key of an address row: the stored form of an address, or `@domain` for a
 //!   catch-all.
@@ -51,8 +52,8 @@ impl Directory {
         tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| completed)
     }
 
-    /// Returns the keys of the aliases and catch-alls of an account: from its row, or if that has
-    /// no list, from the address rows.
+    /// Returns the keys of the aliases and catch-alls of an account: from the list in its row, or
+    /// if it has no list, from the address rows that can be read.
     ///
     /// # Errors
     /// `NotFound` if there is no such account; others if the store cannot be read.

@@ -5,7 +5,8 @@ use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
 /// Makes the report of what arrived from `began` on and before `ended`; `None` is no bound. It has
-/// at most `limits::MAX_LISTED_ROWS` messages, the newest ones, and none that was not stored.
+/// at most `limits::MAX_LISTED_ROWS` messages, the newest ones. Messages that were not stored are
+/// left out.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -21,7 +22,7 @@ pub fn report(
         if began.is_some_and(|began| decision.at < began) {
             return false;
         }
-        // Of a message that a script discarded, the owner wants to hear nothing.
+        // A decision without an email is that of a message that a script discarded.
         if decision.email.is_some() && ended.is_none_or(|ended| decision.at < ended) {
             has_more = decisions.len() >= limits::MAX_LISTED_ROWS;
             if !has_more {
@@ -38,6 +39,7 @@ pub fn report(
     Ok(AbsenceReport::of(&arrivals?, (began, ended), has_more))
 }
 
+/// Describes a message of the report, as far as the store still has its email.
 fn arrival(
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -74,7 +74,8 @@ impl Directory {
     /// # Errors
     /// `Conflict` if an address is taken, is in an alias domain, or is the name of another account
     /// (written in the real domain or in an alias of it); or if `check_name_is_free` refuses the
-    /// name. `Corrupt` if damage leaves that open; others if the store fails.
+    /// name. `Corrupt` if damaged rows leave open whether there is such a conflict; others if the
+    /// store fails.
     pub fn add(&self, new: &NewAccount) -> Result<AccountId, Error> {
         let _guard = self.0.change_lock.lock();
         let settings = self.settings().get();
@@ -157,8 +158,8 @@ impl Directory {
     /// - It sees `addresses` as `None`, and what it sets there is ignored.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account, `Conflict` if `check_name_is_free` refuses its new
-    /// name, which is not asked if only the case changes; others if the store fails.
+    /// `NotFound` if there is no such account. `Conflict` if `check_name_is_free` refuses its new
+    /// name; a change of case alone is not checked. Others if the store fails.
     pub fn update<T>(
         &self,
         account: AccountId,
@@ -184,8 +185,8 @@ impl Directory {
     /// # Errors
     /// `Conflict` if the address is taken, also by this account; if it is in an alias domain; or if
     /// it is the name of another account, written in the real domain or in an alias of it.
-    /// `NotFound` if there is no such account. `Corrupt` if damage leaves that open; others if the
-    /// store fails.
+    /// `NotFound` if there is no such account. `Corrupt` if damaged rows leave open whether there
+    /// is such a conflict or account; others if the store fails.
     pub fn add_alias(&self, account: AccountId, alias: &Address) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let alias = self.settings().get().stored_form(alias);
@@ -197,7 +198,7 @@ impl Directory {
     /// Gives an account the mail for those addresses of a domain that no account has.
     ///
     /// # Errors
-    /// The same as `add_alias`.
+    /// The same as `add_alias`, except that a catch-all is the name of no account.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let domain = crate::model::address::fold_domain(domain);
@@ -210,8 +211,9 @@ impl Directory {
     /// domain is an alias of it.
     ///
     /// # Errors
-    /// `Conflict` if the domain is an alias already, if the rule above would be broken, or if an
-    /// account's name would resolve to another account; others if the store fails.
+    /// `Conflict` if the two domains are the same, if the domain is an alias already, if the rule
+    /// above would be broken, or if an account's name would resolve to another account. `Corrupt`
+    /// if the row of an address in the domain is damaged; others if the store fails.
     pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let fold = crate::model::address::fold_domain;
         let (alias, real) = (fold(alias), fold(real));

@@ -10,7 +10,7 @@
 //! - A login name is what [`Directory::find_account`] finds: the name of the account, one of its
 //!   addresses, or its id. The id is no secret and no right: the password is still needed.
 //!
-//! A front end (`net::http::auth`) does the following for each password:
+//! A front end (`net::http::auth`, `net::managesieve`) does the following for each password:
 //!
 //! 1. [`Logins::log_in_from_cache`]. If it finds a login, nothing is counted.
 //! 2. [`Logins::attempt`], which charges a failure, or says how long the client must wait.
@@ -45,7 +45,7 @@ use cache::LoginCache;
 pub enum BadPassword {
     #[error("a password has 1 to 1024 bytes")]
     Length,
-    /// The password may be right: it is a fault of the machine.
+    /// A fault of the machine, and not of the password.
     #[error("the password cannot be hashed: no randomness, or not enough memory")]
     Hash,
 }
@@ -55,7 +55,8 @@ const TOKEN_CONTEXT: &str = "restante 2026 access token";
 const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
 /// The beginning of a token's text, by which people recognise a leaked token.
 const TOKEN_PREFIX: &str = "restante_";
-/// Hashed in place of a missing PHC string.
+/// The PHC string against which a password is checked if the account lacks one. Nobody can log in
+/// by it.
 static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
 
 /// Returns the PHC string of a password, with a random salt.
@@ -107,10 +108,12 @@ pub fn token_hash(text: &str) -> [u8; 32] {
     blake3::derive_key(TOKEN_CONTEXT, text.as_bytes())
 }
 
+/// Returns the name of a password as a credential (`Login::credential`).
 fn password_credential(phc: &str) -> String {
     credential_name("password", &blake3::derive_key(CREDENTIAL_CONTEXT, phc.as_bytes()))
 }
 
+/// Returns the name of a token as a credential (`Login::credential`).
 fn token_credential(hash: &[u8; 32]) -> String {
     credential_name("token", &blake3::derive_key(CREDENTIAL_CONTEXT, hash))
 }
@@ -129,10 +132,10 @@ pub struct Login {
 
 impl Directory {
     /// Returns when the token with this credential name expires; `None` if it never does, or if the
-    /// account has no such token.
+    /// account has no such token, or there is no such account.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// `Corrupt` if the account's row is damaged or lost; others if the store cannot be read.
     pub fn expires(
         &self,
         account: AccountId,
@@ -146,7 +149,7 @@ impl Directory {
     /// Whether an account has a password or an unexpired token with this credential name.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// `Corrupt` if the account's row is damaged or lost; others if the store cannot be read.
     pub fn is_valid(
         &self,
         account: AccountId,
@@ -171,6 +174,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     cache: LoginCache,
     failures: Failures,
+    /// How many passwords were checked by a hash, for tests.
     hashes: AtomicU64,
 }
 
@@ -194,7 +198,7 @@ impl Logins {
     /// then tries `verify`. `name` is the name, an address or the id of the account.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn log_in_from_cache(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let now = self.0.clock.steady();
         let Some((account, row)) = self.0.directory.find_account(name)? else { return Ok(None) };
@@ -207,7 +211,7 @@ impl Logins {
     /// for long. Does not count failures: `attempt` does.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let account = self.0.directory.find_account(name)?;
         let passwords = account.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
@@ -234,18 +238,18 @@ impl Logins {
         self.0.hashes.load(Ordering::Relaxed)
     }
 
-    /// Returns `None` if the token is unknown or has expired.
+    /// Logs in with a token. `None` if the token is unknown or has expired.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::account_of_token`.
     pub fn log_in_with_token(&self, text: &str) -> Result<Option<Login>, Error> {
         let hash = token_hash(text);
         let account = self.0.directory.account_of_token(&hash, self.0.clock.now())?;
         Ok(account.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether the password or token of a login is still valid. `false` also if the directory
-    /// cannot be read.
+    /// Whether the password or token of a login is still valid: `Directory::is_valid` for the time
+    /// now. `false` also if the directory cannot be read.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
@@ -253,7 +257,8 @@ impl Logins {
 
     /// Begins an attempt to log in by a password, before `verify`. It counts as a failure, until
     /// the caller calls `LoginAttempt::cancel_charge` because the password was right, or
-    /// `LoginAttempt::withdraw` because an error kept it from being checked.
+    /// `LoginAttempt::withdraw` because an error kept it from being checked. If the directory
+    /// cannot be read, the name counts as one that nobody has.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

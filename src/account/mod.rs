@@ -74,8 +74,8 @@ impl Settings {
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that matched, in its stored form and real domain. It has no detail, except if a
-    /// catch-all matched.
+    /// The address that matched, in its stored form and real domain. It is without the detail if it
+    /// matched only so; otherwise it is whole.
     pub address: Address,
     /// In stored form; `None` if the address matched as a whole or by a catch-all.
     pub detail: Option<String>,
@@ -116,7 +116,7 @@ struct DirectoryCache {
     catch_alls: HashMap<AccountId, Vec<String>>,
     /// As (alias, real).
     alias_domains: Vec<(String, String)>,
-    /// By the hash of the token.
+    /// By the hash of the token: its account, and when it expires, if it does.
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
     /// The largest number of passwords that one account has.
     max_passwords: usize,
@@ -251,7 +251,8 @@ impl Directory {
     /// Returns the identity of an account. Its addresses are in their stored form.
     ///
     /// # Errors
-    /// `NotFound` if there is no such account; others if the store cannot be read.
+    /// `NotFound` if there is no such account; `Corrupt` if its row is damaged or lost; others if
+    /// the store cannot be read.
     pub fn identity(&self, account: AccountId) -> Result<Identity, Error> {
         let cache = self.cache()?;
         let settings = self.0.settings.get();

@@ -400,7 +400,7 @@ fn account_that_could_not_be_created_leaves_nothing() {
     assert_eq!(resolve(&directory, "b@example.org"), Some((ann, None)));
 }
 
-/// So the name of one account never finds another account that has it as address or id.
+/// Otherwise the name of one account could find another one that has it as address or id.
 #[test]
 fn name_of_an_account_is_no_name_address_or_id_of_another() {
     let directory = directory(Settings::default());

@@ -19,9 +19,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// With a lower limit, hardly any message would be accepted.
 const MIN_MAX_MESSAGE_BYTES: u64 = 1024;
 
-/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found;
-/// a problem of any key in `[[dkim.keys]]` gets the line of the first. `load` calls this; the
-/// conversions into settings rely on it.
+/// Returns all problems of the values. `text` is the text of `file`, in which the lines are found.
+/// A problem of any element of `[[dkim.keys]]` gets the line of the first element. `load` calls
+/// this; the conversions into settings rely on it.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
@@ -356,8 +356,9 @@ fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
     }
 }
 
-/// Returns the line, from 1, that sets a key of a table, or else that of the header `[table.key]`
-/// or `[table]`. `None` if the text has none of these, as with an inline table.
+/// Returns the line, from 1, that sets a key of a table or is its header (`[table.key]`,
+/// `[[table.key]]`), or else that of the header `[table]`. `None` if the text has none of these, as
+/// with an inline table.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;

@@ -315,7 +315,7 @@ impl Config {
         }
     }
 
-    /// The directory of large uploads while they are received.
+    /// The directory in which large uploads are written while they are received.
     #[must_use]
     pub fn spill_dir(&self) -> PathBuf {
         self.store.path.join("spill")

@@ -1,6 +1,7 @@
 //! Reads the private keys of `[dkim]` from their files.
 //!
-//! The mode is read from the opened file, so that nobody can exchange the file in between.
+//! The mode is read from the opened file, so that nobody can exchange the file between the check of
+//! its mode and the reading of its key.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +15,7 @@ use crate::proof::{Signer, SigningKey};
 const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 impl Config {
-    /// Returns `None` if no key is configured.
+    /// Reads the keys of `[dkim]`. Returns `None` if none is configured.
     ///
     /// # Errors
     /// The problem of the first key that cannot be used, with a remedy.
@@ -42,7 +43,8 @@ impl DkimKeySection {
     }
 }
 
-/// Reads a regular file of at most `MAX_KEY_BYTES` that must not be accessible to every user.
+/// Reads a regular file of at most `MAX_KEY_BYTES`. Its mode must give no rights to others than the
+/// owner and the group.
 ///
 /// # Errors
 /// The problem and the remedy.

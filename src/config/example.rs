@@ -3,6 +3,7 @@
 
 const PAGE: &str = include_str!("../../docs/config.md");
 
+/// Returns the text of the first block of the page that is marked as TOML.
 #[must_use]
 pub fn example() -> &'static str {
     PAGE.split_once("```toml\n")

@@ -14,7 +14,8 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
 use crate::net::listen::{Access, ListenAddress};
 
-/// The group of the proxies: not the service's own group, whose members manage all accounts.
+/// The group that may connect if `socket-group` is not set: that of the proxies. It is not the
+/// service's own group, whose members manage all accounts.
 const PROXY_GROUP: &str = "restante-http";
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -22,8 +23,10 @@ const PROXY_GROUP: &str = "restante-http";
 pub struct HttpSection {
     /// `None` or empty: JMAP is only served on the control socket.
     pub listen: Option<Vec<ListenValue>>,
-    /// The group that may connect to the Unix sockets in `listen`.
+    /// The group that may connect to the Unix sockets in `listen`; `None`: `PROXY_GROUP`, or the
+    /// service's own group if the machine has no such group.
     pub socket_group: Option<String>,
+    /// PEM certificate chain; `None` (with `tls_key`): no TLS.
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     /// The base of the URLs in the JMAP session; `None`: as the client's Host field says.
@@ -89,8 +92,8 @@ impl Config {
         Access::Group { name: self.http.socket_group.clone(), default_group: Some(PROXY_GROUP) }
     }
 
-    /// Reads certificate and key, if configured. The values must have passed `check_http`: a proxy
-    /// that is no network is left out without an error.
+    /// Reads certificate and key, if configured. The values must have passed `check_http`: a
+    /// trusted proxy that is neither `unix` nor a network is left out without an error.
     ///
     /// # Errors
     /// The problem of certificate or key, with a remedy.
@@ -132,6 +135,7 @@ impl Config {
         })
     }
 
+    /// Limits the connections. Their bytes are not limited here.
     #[must_use]
     pub fn http_ceiling(&self) -> Ceiling {
         Ceiling::new(self.http.connections, u64::MAX)

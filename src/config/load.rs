@@ -45,8 +45,8 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads the file at `path`, or at [`DEFAULT_PATH`] without one. If there is no file at
-/// [`DEFAULT_PATH`], returns the defaults.
+/// Reads and checks the file at `path`, or at [`DEFAULT_PATH`] without one. If there is no file at
+/// [`DEFAULT_PATH`], returns the defaults; if there is none at another `path`, that is an error.
 ///
 /// # Errors
 /// One problem if the file cannot be read, is larger than `MAX_CONFIG_BYTES`, is not UTF-8 or
@@ -134,8 +134,8 @@ fn explain(message: &str) -> (String, String) {
     (message.lines().collect::<Vec<_>>().join(" "), "see `restante config example`".into())
 }
 
-/// Returns the valid name that is most similar to `unknown`, if their edit distance is at most a
-/// third of the characters of `unknown` and one more.
+/// Returns the valid name that is most similar to `unknown`; `None` if even its edit distance is
+/// more than 1 plus a third of the number of characters of `unknown`.
 fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
     let (distance, name) = valid.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
     (distance <= 1 + unknown.chars().count() / 3).then_some(name)

@@ -16,9 +16,9 @@ use crate::net::managesieve::ManageSieveSettings;
 pub struct ManageSieveSection {
     /// `None`: ManageSieve is not served.
     pub listen: Option<Vec<ListenValue>>,
-    /// The group that may connect to the Unix sockets in `listen`.
+    /// The group that may connect to the Unix sockets in `listen`; `None`: the service's own group.
     pub socket_group: Option<String>,
-    /// PEM certificate chain for STARTTLS.
+    /// PEM certificate chain for STARTTLS; `None` (with `tls_key`): no STARTTLS.
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     /// The most connections at a time, of all listeners together.
@@ -48,6 +48,7 @@ impl Config {
         Access::Group { name: self.managesieve.socket_group.clone(), default_group: None }
     }
 
+    /// Limits the connections. Their bytes are not limited here.
     #[must_use]
     pub fn managesieve_ceiling(&self) -> Ceiling {
         Ceiling::new(self.managesieve.connections, u64::MAX)

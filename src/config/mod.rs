@@ -68,13 +68,14 @@ pub struct Config {
 pub struct LmtpSection {
     /// `None`: the socket `lmtp` that systemd passes, else a socket in Postfix's private directory.
     pub listen: Option<Vec<ListenValue>>,
-    /// The group that may connect to the Unix sockets in `listen`.
+    /// The group that may connect to the Unix sockets; `None`: `postfix`, or the service's own
+    /// group if the machine has no such group.
     pub socket_group: Option<String>,
     /// The name of this server; `None` is the machine's name.
     pub hostname: Option<String>,
     /// Clients that may use XFORWARD and XCLIENT: `unix` or an IP address.
     pub trusted: Vec<String>,
-    /// PEM certificate chain for STARTTLS.
+    /// PEM certificate chain for STARTTLS; `None` (with `tls_key`): no STARTTLS.
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
 }
@@ -96,7 +97,7 @@ impl Default for LmtpSection {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlSection {
     pub socket: PathBuf,
-    /// Unix users who may manage every account, and groups, each with a leading `@`.
+    /// Who may manage every account: Unix users, and groups with a leading `@`.
     pub administrators: Vec<String>,
 }
 
@@ -109,6 +110,7 @@ impl Default for ControlSection {
     }
 }
 
+/// The mailboxes of a new account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mailboxes {
@@ -118,6 +120,7 @@ pub enum Mailboxes {
     Inbox,
 }
 
+/// The answer to mail for an account that is over its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverQuota {
@@ -137,9 +140,9 @@ pub struct DirectorySection {
     pub case_sensitive: bool,
     pub over_quota: OverQuota,
     pub mailboxes: Mailboxes,
-    /// The address that gets mail for `<Postmaster>` without a domain.
+    /// The address that gets mail for `<Postmaster>` without a domain; `None`: it is refused.
     pub postmaster: Option<String>,
-    /// The IANA time zone of accounts that have none of their own.
+    /// The IANA time zone of accounts that have none of their own; `None` is the machine's.
     pub zone: Option<String>,
 }
 
@@ -188,8 +191,10 @@ pub struct RelaySection {
     pub tls: TlsValue,
     /// PEM certificates of the authorities that replace the machine's.
     pub tls_ca: Option<PathBuf>,
-    /// The name that the relay's certificate must contain; `None` is `host`.
+    /// The name that the relay's certificate must contain; `None` is `host`. With `socket`,
+    /// required or implicit TLS needs a name.
     pub tls_name: Option<String>,
+    /// `None` (with `password_file`): no login.
     pub user: Option<String>,
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
@@ -201,9 +206,10 @@ pub struct RelaySection {
     /// The most recipients of one transaction.
     pub recipients: usize,
     pub messages_per_connection: u32,
-    /// How long an idle connection is kept for the next message.
+    /// How long an idle connection is kept for the next message; with 0, none is kept.
     pub idle: DurationValue,
-    /// The first pause after the relay has failed.
+    /// The first pause after the relay has failed. Each further failure doubles it, at most to 64
+    /// times the first.
     pub pause: DurationValue,
 }
 
@@ -307,7 +313,7 @@ pub struct VerifySection {
     pub timeout: DurationValue,
     /// The most answers of name servers that are kept in memory.
     pub cache: u64,
-    /// The domains whose ARC seals are trusted.
+    /// The domains whose ARC seals are trusted. If empty, ARC is not checked.
     pub trusted_sealers: Vec<String>,
 }
 
@@ -336,6 +342,7 @@ pub struct DkimKeySection {
     pub domain: String,
     /// The name of the public key in the domain's zone.
     pub selector: String,
+    /// The private key, in PEM.
     pub file: PathBuf,
 }
 
@@ -348,7 +355,7 @@ pub struct UpkeepSection {
     pub history: DurationValue,
     /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
-    /// How long after its reply a told row is kept, once the response is off or over.
+    /// How long after its reply a told row is kept if the response is off or over.
     pub told: DurationValue,
     /// How long a message id that is not seen again leads to its thread.
     pub threads: DurationValue,
@@ -416,7 +423,7 @@ impl Default for LimitsSection {
 pub struct MetricsSection {
     /// `None`: only on the control socket.
     pub listen: Option<ListenValue>,
-    /// The group that may connect if `listen` is a Unix socket.
+    /// The group that may connect if `listen` is a Unix socket; `None`: the service's own group.
     pub socket_group: Option<String>,
 }
 

@@ -18,21 +18,22 @@ const MAX_SITE_SCRIPTS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SieveSection {
+    /// Whether scripts run.
     pub on: bool,
     /// Scripts that run before those of accounts: files, or directories whose `*.sieve` files run
     /// in the order of their names.
     pub before: Vec<PathBuf>,
     /// Scripts that run after those of accounts, given in the same way.
     pub after: Vec<PathBuf>,
-    /// Of an account.
+    /// The most scripts of one account.
     pub scripts: usize,
-    /// Of the source of one script, of an account or of the site.
+    /// The largest source of one script, of an account or of the site.
     pub script_size: ByteSize,
-    /// Of all scripts for one recipient of a message.
+    /// The most redirects of all scripts together for one recipient of a message.
     pub redirects: u16,
-    /// Of all scripts for one recipient of a message.
+    /// The most actions of all scripts together for one recipient of a message.
     pub actions: u16,
-    /// Of one account.
+    /// The most redirects of one account in an hour.
     pub redirects_per_hour: u32,
     /// The field in which the spam filter writes its score; `None`: `spamtest` is not offered.
     pub spam_header: Option<String>,
@@ -40,7 +41,7 @@ pub struct SieveSection {
     pub spam_score: f64,
 }
 
-// The score comes from a file, and is compared only by tests and reloads.
+// `f64` is not `Eq` because of NaN, which `check_sieve` refuses as a score.
 impl Eq for SieveSection {}
 
 impl Default for SieveSection {
@@ -61,7 +62,8 @@ impl Default for SieveSection {
 }
 
 impl Config {
-    /// Returns what scripts may do. The scripts of the site are not read: there are none in it.
+    /// Returns what scripts may do. The scripts of the site are not read, so its lists of them are
+    /// empty; `filter_settings` has them.
     #[must_use]
     pub fn script_settings(&self) -> Settings {
         let section = &self.sieve;
@@ -123,6 +125,7 @@ pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {
     }
 }
 
+/// Reads and checks the scripts at these paths of `[sieve] key`, in their order.
 fn read_scripts(
     key: &str,
     paths: &[PathBuf],
@@ -168,6 +171,7 @@ fn script_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Reads a file of at most `limits::MAX_SCRIPT_BYTES`. The error is the problem.
 fn read_script(file: &Path) -> Result<Vec<u8>, String> {
     let mut source = Vec::new();
     let most = limits::MAX_SCRIPT_BYTES as u64;

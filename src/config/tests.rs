@@ -1,3 +1,5 @@
+//! Tests of parsing and checking the configuration, and of its example in `docs/config.md`.
+
 use std::path::Path;
 
 use super::*;
@@ -22,7 +24,8 @@ fn example_equals_the_defaults() {
     assert_eq!(problems(example()), "");
 }
 
-/// The keys come from an error of the parser, so that none is left out.
+/// The keys come from an error of the parser, so that none is left out: it quotes the unknown word,
+/// and then each valid one.
 #[test]
 fn example_lists_every_key() {
     let keys = |text: &str| -> Vec<String> {

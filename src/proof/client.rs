@@ -44,7 +44,8 @@ pub(super) fn client(
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
-/// Parses `from HELO (name [address])`. Of several addresses in brackets, the last one counts.
+/// Parses `from HELO (name [address])`; `None` for any other form. Of several addresses in
+/// brackets, the last one counts.
 fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     let text = field.unfolded();
     let (from, rest) = text.split_once([' ', '\t'])?;

@@ -27,12 +27,12 @@ pub(super) fn is_same_organisation(one: &str, other: &str) -> bool {
     !one.is_empty() && organisational_domain(&one) == organisational_domain(&other)
 }
 
-/// `domain` must be normalized.
+/// Returns the organisational domain of a normalized domain, or the domain itself if it has none.
 fn organisational_domain(domain: &str) -> &str {
     if domain.starts_with('[') || domain.parse::<IpAddr>().is_ok() {
         return domain;
     }
-    // There is none for a public suffix, or for a domain of one label.
+    // `psl` finds none for a public suffix, or for a domain of one label.
     psl::domain_str(domain).unwrap_or(domain)
 }
 

@@ -78,13 +78,13 @@ fn names_organisation(result: &MethodResult, properties: &[&str], sender: &Addre
     domains.peek().is_some() && domains.all(|domain| is_same_organisation(domain, sender.domain()))
 }
 
-/// RFC 5451 called the result `hardfail`.
+/// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
 fn fails_spf(result: &MethodResult) -> bool {
     result.is("spf", "fail") || result.is("spf", "hardfail")
 }
 
-/// Whether a result of SPF is about the envelope sender. Without `smtp.mailfrom`, it is unless it
-/// is about HELO.
+/// Whether a result of SPF is about the envelope sender: `smtp.mailfrom` names the sender's domain.
+/// A result without `smtp.mailfrom` is about the sender, too, but not if it has `smtp.helo`.
 fn is_about(result: &MethodResult, sender: &Address) -> bool {
     let mut domains = result.values("smtp.mailfrom").map(domain_of).peekable();
     if domains.peek().is_none() {
@@ -93,12 +93,14 @@ fn is_about(result: &MethodResult, sender: &Address) -> bool {
     domains.all(|domain| is_same(domain, sender.domain()))
 }
 
+/// Returns what follows the last `@` of an address, or the whole value if it has none.
 fn domain_of(value: &str) -> &str {
     let unbracketed = value.trim_start_matches('<').trim_end_matches('>');
     unbracketed.rsplit('@').next().unwrap_or(unbracketed)
 }
 
-/// Describes a result for the owner, in at most 200 characters and `suffix`.
+/// Describes a result for the owner, with the first value of `property`: at most 200 characters and
+/// no control characters, and then `suffix`.
 fn reason(result: &MethodResult, property: &str, suffix: &str) -> String {
     let value = result
         .values(property)

@@ -26,7 +26,8 @@ pub struct Settings {
     /// §2.5).
     pub authserv_ids: Vec<String>,
     pub policy: Policy,
-    /// Verifies messages that have no result of SPF, DKIM or DMARC by a trusted server.
+    /// Verifies messages that have no result of SPF, DKIM or DMARC by a trusted server. `None`:
+    /// nothing is verified here.
     pub verifier: Option<Arc<Verifier>>,
 }
 

@@ -68,7 +68,7 @@ impl MethodResult {
         self.method == method && self.result == result
     }
 
-    /// `name` is in lower case.
+    /// Returns the values of a property, in order. `name` is `ptype.property` in lower case.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.properties
             .iter()
@@ -110,8 +110,9 @@ fn begins_with(value: &[u8], word: &str) -> bool {
         && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
 }
 
-/// Returns the fields above the first Received field that is not of the site. `ids` are the
-/// configured authserv-ids.
+/// Returns the fields above the first Received field that is not of the site, and above the first
+/// line that is no part of a field (`Header::leading_fields`). The topmost Received field counts as
+/// one of the site. `ids` are the configured authserv-ids.
 pub(super) fn own_fields<'a>(
     header: &'a Header<'_>,
     ids: &'a [String],
@@ -129,8 +130,8 @@ pub(super) fn own_fields<'a>(
     })
 }
 
-/// Returns the server that wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A
-/// HELO name `by` is not mistaken for the keyword.
+/// Returns the server that wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4);
+/// `None` for any other form. A HELO name `by` is not mistaken for the keyword.
 fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
     let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
@@ -152,8 +153,9 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Parses `authres-payload` from an unfolded value; `None` if it is invalid or of another
-    /// version.
+    /// Parses `authres-payload` from an unfolded value; `None` if its beginning, up to the first
+    /// semicolon, is invalid or of another version. The authserv-id may be empty. Clauses beyond
+    /// `limits::MAX_RESULT_CLAUSES` are left out.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut parser = ResultsParser { rest: text };
         parser.skip_cfws()?;
@@ -220,7 +222,7 @@ impl<'a> ResultsParser<'a> {
     }
 
     /// Parses `reasonspec` or `propspec`, and skips any other word. Returns `None` at the end of
-    /// the clause.
+    /// the clause, or if a comment or a quoted string is not closed.
     fn property(&mut self, result: &mut MethodResult) -> Option<()> {
         self.skip_cfws()?;
         if self.at_clause_end() {
@@ -239,7 +241,8 @@ impl<'a> ResultsParser<'a> {
             None
         };
         if !self.eat('=') {
-            // A word without a value. What follows it after a blank is read for itself.
+            // A word without a value. What stands after a blank may be a property of its own, so it
+            // is not skipped with the word.
             return if is_word_over { Some(()) } else { self.skip_word() };
         }
         self.skip_cfws()?;
@@ -311,7 +314,8 @@ impl<'a> ResultsParser<'a> {
         }
     }
 
-    /// RFC 5322 §3.2.2: comments nest.
+    /// Skips a comment, which may contain others (RFC 5322 §3.2.2). An unclosed one gives `None`,
+    /// and takes the rest.
     fn skip_comment(&mut self) -> Option<()> {
         let mut depth = 0usize;
         let mut chars = std::mem::take(&mut self.rest).chars();

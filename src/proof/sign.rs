@@ -124,8 +124,8 @@ impl SigningKey {
             let public = key.public_key();
             (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))
         };
-        // The first name of a field signs all its occurrences, and the second one that there is no
-        // other.
+        // Each name is given twice: the first signs all occurrences of the field, and the second
+        // signs that there is no further one.
         let signer = DkimSigner::from_key(key)
             .domain(domain.clone())
             .selector(selector.clone())
@@ -208,6 +208,7 @@ pub struct Signer {
     keys: BTreeMap<String, Vec<SigningKey>>,
 }
 
+/// Two signers are equal if their keys have the same names and the same public keys.
 impl PartialEq for Signer {
     fn eq(&self, other: &Self) -> bool {
         self.keys()
@@ -235,7 +236,7 @@ impl Signer {
     /// Returns the DKIM-Signature fields to put above a message, one for each key of the domain of
     /// From; of several authors, the first one whose domain has keys. `None` if there is no such
     /// key, if there is not exactly one From, or if the header has more fields than are read:
-    /// another From may be among them.
+    /// another From may be among those that are not.
     ///
     /// # Errors
     /// `SignError` of the first key that could not sign.

@@ -13,7 +13,8 @@ use crate::model::{Address, Envelope};
 #[path = "../../tests/it/dns.rs"]
 mod dns;
 
-/// Names that begin with `servfail.` or `silent.` fail or are not answered: see `tests/it/dns.rs`.
+/// A query for a name that begins with `servfail.` fails, and one for a name that begins with
+/// `silent.` gets no answer: see `tests/it/dns.rs`.
 pub(super) struct Zone {
     pub(super) dns: dns::Dns,
 }
@@ -73,11 +74,13 @@ impl TestMessage {
         Self { raw, envelope }
     }
 
+    /// Sets the envelope sender. A text that is no address, such as `<>`, means no sender.
     pub(super) fn with_sender(mut self, sender: &str) -> Self {
         self.envelope.sender = Address::parse(sender).ok();
         self
     }
 
+    /// Sets the address of the client; `None`: the envelope does not name it.
     pub(super) fn with_client(mut self, address: Option<&str>) -> Self {
         self.envelope.client.addr = address.map(str::to_owned);
         self
@@ -100,7 +103,8 @@ impl TestMessage {
         self
     }
 
-    /// Returns why the sender counts as forged with these settings, by fail-only and by strict.
+    /// Returns why the sender counts as forged with these settings: first by fail-only, then by
+    /// strict.
     pub(super) async fn forgery_reasons(&self, settings: &VerifySettings) -> [Option<String>; 2] {
         let mut reasons = [None, None];
         for (reason, policy) in reasons.iter_mut().zip([Policy::FailOnly, Policy::Strict]) {

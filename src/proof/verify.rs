@@ -57,7 +57,7 @@ const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// If empty, those of `/etc/resolv.conf`.
+    /// The name servers to ask; if empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<SocketAddr>,
     /// Time limit for all queries about one message.
     pub timeout: Duration,
@@ -65,7 +65,7 @@ pub struct VerifySettings {
     pub cache: u64,
     /// Domains whose ARC seals are trusted. If empty, ARC is not checked.
     pub sealers: Vec<String>,
-    /// For the macros of SPF records (RFC 7208 §7.3).
+    /// The name of this server, for the macros of SPF records (RFC 7208 §7.3).
     pub hostname: String,
 }
 
@@ -108,6 +108,8 @@ impl Verifier {
             .await
     }
 
+    /// Returns the resolver, which `make` makes if there is none yet. After an error the next call
+    /// tries again.
     fn resolver_or_make(
         &self,
         make: impl FnOnce(&VerifySettings) -> Result<MessageAuthenticator, String>,
@@ -120,6 +122,10 @@ impl Verifier {
     }
 }
 
+/// Makes a resolver with a cache of its own.
+///
+/// # Errors
+/// If `/etc/resolv.conf` is needed and cannot be read, or the settings are not accepted.
 pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenticator, String> {
     let (config, mut options) = if settings.nameservers.is_empty() {
         read_system_conf().map_err(|error| format!("/etc/resolv.conf: {error}"))?
@@ -142,6 +148,7 @@ pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenti
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
+/// A message that is verified, with everything that this needs.
 struct Verification<'a> {
     resolver: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
@@ -152,6 +159,8 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
+    /// Collects the results of SPF, DKIM and DMARC, and judges them. If they make the sender a
+    /// forger, a chain of trusted ARC seals may still clear the sender.
     async fn forgery_reason(&self) -> Option<String> {
         let sender = self.sender.wire_form();
         let parsed = catch_unwind(|| parse(self.header.trimmed()))
@@ -207,7 +216,8 @@ impl Verification<'_> {
         result
     }
 
-    /// `None` without a client.
+    /// Checks SPF; `None` without a client. The result is `temperror` if that takes too long, or if
+    /// the library panics.
     async fn spf(&self, sender: &Address) -> Option<SpfOutput> {
         let client = self.client?;
         let (address, host) = (sender.to_string(), &self.settings.hostname);
@@ -217,13 +227,14 @@ impl Verification<'_> {
         Some(output.unwrap_or_else(|| unknown_spf(sender)))
     }
 
-    /// `None` without a message, or if the library panics.
+    /// Looks up the keys of the signatures of a message; `None` without a message, or if the
+    /// library panics.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let time_limit = self.settings.timeout / SPF_TIME_DIVISOR;
         catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
     }
 
-    /// Returns `temperror` if DMARC takes too long.
+    /// Checks DMARC. Returns `temperror` if that takes too long, or if the library panics.
     async fn dmarc(
         &self,
         message: &AuthenticatedMessage<'_>,
@@ -273,13 +284,14 @@ impl Verification<'_> {
     }
 }
 
-/// What DMARC gets if SPF is unknown: a pass is possible.
+/// The result of SPF if there is no client or SPF took too long: `temperror`. DMARC then takes a
+/// pass of SPF to be possible, and does not fail.
 fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
 
-/// Returns the results that count: none with SHA-1 (RFC 8301 §3.1). A valid signature passes,
-/// whatever an ATPS record says about another domain.
+/// Returns the results that count, which are not those of signatures with SHA-1 (RFC 8301 §3.1). A
+/// valid signature passes, whatever an ATPS record says about another domain.
 fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
     let is_strong = |output: &&DkimOutput<'_>| {
         output.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
@@ -349,7 +361,7 @@ fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     }
 }
 
-/// `None` if the future panics.
+/// Runs a future to its end; `None` if it panics.
 async fn catch_panic<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -164,11 +164,14 @@ impl AttemptContext {
         }
     }
 
-    /// Returns the action with its recipients reordered: first those that may be tried now, then
-    /// those for whom earlier mail waits; and how many may be tried (`usize::MAX`: all). All may be
-    /// tried if a person asked for the action (`RetryOrder::is_early`), or if it has waited long
-    /// enough (`order_deadline`). If none may be tried, the error is the time until which the
-    /// action waits, which is stored in `RetryOrder`.
+    /// Returns the action with its recipients in the order in which to try them, and how many of
+    /// those that wait may be tried now: the first ones, up to this number.
+    ///
+    /// - Recipients to whom earlier mail of the account waits come last. They are not tried now.
+    /// - If a person asked for the action (`RetryOrder::is_early`), or it has waited long enough
+    ///   (`order_deadline`), the order stays, and all may be tried (`usize::MAX`).
+    /// - If none may be tried, the error is the time until which the action waits. This wait is
+    ///   stored in `RetryOrder`.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -242,6 +245,7 @@ impl AttemptContext {
         message: &[u8],
     ) -> AttemptResult {
         let relay = &self.settings.relay;
+        // The row by which the attempt is recorded, if the message goes out.
         let begun = Mutex::new(None);
         let mut wants_new_connection = false;
         let sent = loop {
@@ -299,7 +303,8 @@ impl AttemptContext {
             AttemptOutcome::Temporary { scope: RefusalScope::Relay, text } => Some(text.clone()),
             _ => None,
         };
-        // If the relay refused every recipient for reasons of its own, it is as if it were down.
+        // If the relay refused every recipient for reasons of its own, and the message did not go
+        // out, it is as if the relay were down.
         let first_relay_refusal = outcomes.iter().find_map(relay_refusal);
         if let Some(error) = &first_relay_refusal
             && outcomes.iter().all(|outcome| {
@@ -372,7 +377,7 @@ impl AttemptContext {
     }
 }
 
-/// The lanes of the recipients that an action still goes to, one for each.
+/// Returns the lanes of the recipients that an action still goes to, one for each, in order.
 pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     waiting.map(|target| lane_digest(account, &target.address.folded())).collect()

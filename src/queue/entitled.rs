@@ -3,7 +3,7 @@
 //! - A submission can wait for long. Meanwhile its addresses may have been given to another
 //!   account.
 //! - A submission that fails the check fails for good, without a report: its envelope sender may be
-//!   the address of another account now. The submission's `deliveryStatus` says it.
+//!   the address of another account now. The submission's `deliveryStatus` has the reason.
 
 use crate::account::Directory;
 use crate::message::header::{body_offset, fields};
@@ -12,9 +12,10 @@ use crate::model::{AccountId, Action, ActionKind, Address, UtcMillis};
 use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, next_step};
 use crate::store::Error;
 
-/// Returns the next step of a submission whose envelope sender, From or Sender is not an address of
-/// the account any more; `None` if it may be sent. Actions of other kinds always may. `message` is
-/// the whole message.
+/// Returns the next step of a submission that may not be sent, and `None` for one that may. Its
+/// envelope sender, and every address in From and Sender, must be an address of the account now. A
+/// text that cannot be parsed as an address is none of them. The envelope sender may be missing.
+/// Actions of other kinds may always be sent. `message` is the whole message.
 ///
 /// # Errors
 /// `Corrupt` if a row of the directory that decides this is damaged or lost; other errors if the
@@ -53,6 +54,7 @@ pub(super) fn step_if_not_entitled(
     let outcomes = waiting
         .map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() })
         .collect();
+    // Nothing is tried again, so the jitter does not matter. `failed` is what a report would name.
     let next = next_step(action, outcomes, now, retry, 0);
     Ok(Some(NextStep { failed: Vec::new(), ..next }))
 }

@@ -1,7 +1,8 @@
 //! Sends the due actions of all accounts to the relay, and records the results.
 //!
 //! The rules are in `outbox`: when an action is due, what an answer means, what follows it.
-//! `worker` runs everything here in one task.
+//! `worker` has one task, in which `round` chooses the actions that are attempted next. Each
+//! attempt (`attempt`) is a task of its own.
 
 mod attempt;
 mod entitled;

@@ -24,14 +24,16 @@ pub(super) struct RetryOrder {
 
 #[derive(Debug)]
 struct WaitingAction {
-    /// When it is tried again.
+    /// When it is tried again, as the queue decided.
     until: UtcMillis,
     /// The digests of its lanes (`store::lane_digest`).
     lanes: Vec<Digest>,
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits, in place of what was remembered of it.
+    /// Remembers that an action waits until a time, in place of what was remembered of it. `lanes`
+    /// are those of the recipients that it still goes to. If too many actions are remembered,
+    /// nothing is remembered of this one.
     pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
@@ -61,14 +63,14 @@ impl RetryOrder {
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether an urgent action that is due was asked for by a person: it is due earlier than the
-    /// queue decided (`is_early`), or the queue has decided nothing yet.
+    /// Whether a person asked for an urgent action whose row says that it is due now: the queue
+    /// decided on a later time (`is_early`), or has not decided anything yet.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
 
-    /// Whether an action was told to wait beyond `now`. If its row says that it is due, a person
-    /// asked for it since.
+    /// Whether the queue decided that an action waits beyond `now`. If the action's row says that
+    /// it is due now, a person has asked for it since.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
     }
@@ -83,6 +85,7 @@ mod tests {
     #[test]
     fn later_action_waits_for_the_first_one_in_its_lane() {
         let mut order = RetryOrder::default();
+        // The digests of the lanes to Bob and to Eve.
         let (bob, eve) = ([1; 8], [2; 8]);
         let (first, second, third) = ((ANN, ActionId(1)), (ANN, ActionId(2)), (ANN, ActionId(3)));
         order.wait(second, vec![bob, eve], UtcMillis(50));

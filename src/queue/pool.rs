@@ -8,7 +8,8 @@ use super::relay::Relay;
 use super::send::RelayConnection;
 use crate::model::clock::Stopwatch;
 
-/// The idle connections to one relay, the one that was used last at the end.
+/// The idle connections to one relay, the one that was used last at the end. The scheduler makes a
+/// new pool if the configuration of the relay changes.
 #[derive(Default)]
 pub(super) struct RelayPool(Mutex<Vec<IdleConnection>>);
 
@@ -24,11 +25,12 @@ impl std::fmt::Debug for RelayPool {
 }
 
 impl RelayPool {
-    /// Returns the idle connection that was used last, or opens one if there is none or that one is
-    /// too old. The relay may have closed an idle connection: see `SendResult::Stale`.
+    /// Returns the idle connection that was used last, or opens one if there is none. If that one
+    /// has been idle for `Relay::idle_timeout` or longer, it is dropped, and a new one opened. The
+    /// relay may have closed an idle connection: see `SendResult::Stale`.
     ///
     /// # Errors
-    /// If no connection can be opened.
+    /// If no connection can be opened: the reason, which begins with the address of the relay.
     pub(super) async fn take(&self, relay: &Relay) -> Result<RelayConnection, String> {
         let idle = self.0.lock().pop();
         match idle.filter(|idle| idle.since.elapsed() < relay.idle_timeout) {
@@ -37,7 +39,8 @@ impl RelayPool {
         }
     }
 
-    /// Takes a connection back, or closes it if it may carry no more messages or none are kept.
+    /// Takes a connection back. Closes it instead if it has carried `Relay::max_messages`, or if
+    /// `Relay::idle_timeout` is 0.
     pub(super) async fn give_back(&self, relay: &Relay, connection: RelayConnection) {
         if connection.carried >= relay.max_messages || relay.idle_timeout.is_zero() {
             return connection.quit().await;

@@ -12,8 +12,9 @@ impl AttemptContext {
     /// it. `action` is the action as the attempt left it in memory, with its recipients in another
     /// order or with another error. `message` is for the report to the sender.
     ///
-    /// Returns `Unrecorded` if the commit failed, and otherwise `nothing_learned()`. If somebody
-    /// else changed the action meanwhile, nothing is recorded, and that is no failure.
+    /// Returns `Unrecorded` if the commit failed, and otherwise `nothing_learned()`, a `Recorded`
+    /// that says nothing of the relay and the domains. If somebody else changed the action
+    /// meanwhile, nothing is recorded, and that is no failure.
     pub(super) async fn record_next_step(
         &self,
         account: AccountId,
@@ -120,8 +121,9 @@ impl AttemptContext {
         }
     }
 
-    /// Composes the report to the sender about recipients that were given up. Its Message-ID
-    /// follows from the action and the attempt, so that a repeated record has the same one.
+    /// Composes the report to the sender about the recipients that `next` gives up; `None` if there
+    /// are none, or if `dsn::compose_failed` makes no report. Its Message-ID follows from the
+    /// action and the number of its attempts, so that a repeated record has the same one.
     fn compose_report(
         &self,
         account: AccountId,

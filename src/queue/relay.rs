@@ -10,11 +10,13 @@ pub struct Relay {
     pub address: RelayAddress,
     pub protocol: Protocol,
     pub tls: Tls,
-    /// Trusted authorities (DER). If empty, those of the machine are trusted.
+    /// Trusted authorities (DER). If empty, those of the machine are trusted. `Tls::Opportunistic`
+    /// uses neither.
     pub authorities: Vec<Vec<u8>>,
     /// The name in the relay's certificate. `None` is the host of `address`, or `localhost` for a
     /// Unix socket.
     pub tls_name: Option<String>,
+    /// `None`: no login.
     pub login: Option<RelayCredentials>,
     /// The name of this server, for EHLO and for the reports to senders.
     pub hostname: String,
@@ -59,7 +61,7 @@ pub enum Tls {
 pub struct RelayCredentials {
     pub user: String,
     pub password: String,
-    /// Whether the password may be sent unencrypted to another machine.
+    /// Whether the password may be sent unencrypted to another machine. If not, such a login fails.
     pub in_the_clear: bool,
 }
 

@@ -62,7 +62,8 @@ pub(super) struct Scheduler {
     /// Actions whose attempts found earlier mail that goes first. `start_attempts` puts them off
     /// until the times given.
     waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
-    /// Whether a person asked for an action that waits for the relay, which is probed then.
+    /// Whether a person asked for an action that was ready already. If the relay rests, it is then
+    /// probed at once.
     is_probe_requested: bool,
     /// The wall clock minus the monotonic time, in milliseconds, when they were last compared.
     clock_offset: Option<i64>,
@@ -250,7 +251,8 @@ impl Scheduler {
             };
             match permission {
                 _ if self.busy_lanes.contains(&wakeup.lane) => index += 1,
-                // So many wait for probes that they would keep others out of the window.
+                // So many actions wait for probes of their domains that they would keep others out
+                // of the window.
                 SendPermission::Probing if index > WAKEUPS_PER_READ / 2 => {
                     self.ready.remove(index);
                     deferred.push((now.wall.after(self.settings.retry.first), wakeup));

@@ -12,9 +12,10 @@ pub struct Settings {
     pub relay: Relay,
     /// How many actions may be under way at once; 0 counts as 1.
     pub concurrency: usize,
-    /// The first wait after the relay failed. It doubles with each failure, up to 64 times this.
+    /// The first wait after the relay failed. Each further failure doubles it, at most to 64 times
+    /// the first.
     pub relay_pause: Duration,
-    /// The waits between attempts at one action.
+    /// The waits between attempts at one action, and how long a sent submission is kept.
     pub retry: RetrySchedule,
     /// Signs outgoing messages with DKIM; `None`: they go unsigned.
     pub signer: Option<Arc<Signer>>,

@@ -5,8 +5,8 @@
 //! - The epoch of the store must be the one in the queue's mark. It differs after a backup was
 //!   restored: the actions, if there are any, may have been sent since the backup was made.
 //! - The mark must exist, unless there are no actions.
-//! - Otherwise, or if the rows cannot be read, the queue is held: nothing is sent until `restante
-//!   queue accept-loss`.
+//! - If one of these does not hold, or a row is damaged, the queue is held: nothing is sent until
+//!   `restante queue accept-loss`.
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;
@@ -42,6 +42,8 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     notified.map_err(|error| Error::Io(error.to_string()))?
 }
 
+/// If the queue is held, has the waiting submissions of all accounts say so. Passes over accounts
+/// for which that fails, unless the store takes no writes at all.
 fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {
@@ -90,7 +92,8 @@ fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
     }
 }
 
-/// Checks the queue and returns its new mark; `None` if the mark stays as it is.
+/// Checks the queue and returns its new mark; `None` if the mark stays as it is. Fails only if the
+/// disk cannot be read, or the old mark or the marks of repairs cannot.
 fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let snapshot = store.snapshot();
     let repaired: Vec<AccountId> =
@@ -118,7 +121,8 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
         // A held queue stays held until an administrator accepts the loss.
         (true, Some(_)) => return Ok(None),
         (true, None) => QueueMark { epoch, held: None },
-        // The mark keeps its old epoch, which later tells that replies must not be sent again.
+        // The mark keeps its old epoch; a new mark, in place of a lost one, gets 0. If that is not
+        // the epoch of the store, `accept-loss` takes the store for restored, and drops replies.
         (false, _) => {
             let epoch = old_mark.as_ref().map_or(0, |mark| mark.epoch);
             QueueMark { epoch, held: Some(problems.join("; ")) }

@@ -83,6 +83,7 @@ fn reply(to: &str, now: UtcMillis) -> NewAction {
     reply.into_action(now)
 }
 
+/// Queues a reply to a local part at example.net, with its told row.
 fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
     let NewAction { action, bytes } = reply(to, store.clock().now());
     commit(store, |txn| {
@@ -119,6 +120,8 @@ fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
     (created.0, blob)
 }
 
+/// Files a message, and makes the action that submits it to local parts at example.net. The action
+/// is not queued.
 fn submission(store: &Store, to: &[&str]) -> NewAction {
     let (email, blob) =
         file(store, format!("Subject: to {to:?}\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n").as_bytes());
@@ -167,6 +170,7 @@ struct RunningWorker {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
     waker: QueueWaker,
+    /// The most actions that the scheduler has had in memory at once.
     max_in_window: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -185,6 +189,7 @@ impl RunningWorker {
     }
 }
 
+/// Waits until a condition holds, for at most 15 seconds.
 async fn until(what: &str, mut is_reached: impl FnMut() -> bool) {
     for _ in 0..1500 {
         if is_reached() {

@@ -63,7 +63,7 @@ impl QueueWorker {
         QueueWaker(Arc::clone(&self.wake))
     }
 
-    /// The error of the relay while it is down.
+    /// The error of the relay while it is down, and `None` while it is not.
     #[must_use]
     pub fn trouble(&self) -> LiveValue<Option<RelayTrouble>> {
         self.trouble.clone()
@@ -76,7 +76,8 @@ impl QueueWorker {
     }
 
     /// Works until `stop`. Attempts that are under way then may finish, for as long as the relay
-    /// may take for one answer; after that they are broken off, and the next start recovers them.
+    /// may take for one answer (`Relay::timeout`). After that they are broken off, and the next
+    /// start recovers them.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut retry_delay = Duration::from_millis(100);
@@ -109,6 +110,7 @@ impl QueueWorker {
             tokio::select! {
                 () = &mut stop => break,
                 () = self.wake.notified() => scheduler.note_work(),
+                // At least 5 ms, so that a scheduler that always has work does not spin.
                 () = tokio::time::sleep(max_sleep.max(Duration::from_millis(5))) => {}
                 () = scheduler.wait_for_attempt() => {}
             }

@@ -159,6 +159,7 @@ fn find(
     {
         return Ok(Some((id, email)));
     }
+    // The date as an id has it: one before 1970 becomes the beginning of 1970.
     let first = EmailId::new(new.received_at, 0).received_at();
     let mut elsewhere = None;
     for id in snapshot.emails_of_blob(

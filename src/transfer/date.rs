@@ -4,7 +4,8 @@ use crate::message::header;
 use crate::message::parse::date;
 use crate::model::UtcMillis;
 
-/// Returns the date of the first Received field, which the last server wrote, if it is plausible.
+/// Returns the date of the first Received field, which the last server wrote, if it is
+/// [`plausible`].
 #[must_use]
 pub fn received(raw: &[u8]) -> Option<UtcMillis> {
     let field = header::first(raw, "Received")?.without_comments();
@@ -18,7 +19,8 @@ pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
     plausible(date(header::first(raw, "Date")?.value)?.at)
 }
 
-/// Returns a date if its year is from 1970 to 9999. `UtcMillis(0)` is not plausible either.
+/// Returns a date if its year is from 1970 to 9999; `None` also for the first millisecond of 1970,
+/// `UtcMillis(0)`.
 #[must_use]
 pub fn plausible(at: UtcMillis) -> Option<UtcMillis> {
     (1..=253_402_300_799_999).contains(&at.0).then_some(at)

@@ -11,10 +11,10 @@ use crate::message::header;
 use crate::model::keyword::{self, ANSWERED, DRAFT, FLAGGED, FORWARDED, SEEN};
 use crate::model::limits;
 
-/// The letters `a` to `z`.
+/// The number of the letters `a` to `z`.
 const MAX_LETTERS: usize = 26;
-/// Callers take a larger `dovecot-keywords` file for an empty one. `Letters::parse` reads no more
-/// bytes than this.
+/// The largest `dovecot-keywords` file that is read. Callers treat a larger file like an empty one.
+/// `Letters::parse` itself reads only so many bytes of one.
 pub const MAX_KEYWORDS_FILE_BYTES: usize = 64 * 1024;
 
 /// The letters that stand for a keyword in every Maildir folder.
@@ -190,6 +190,7 @@ pub(super) fn read_mbox_field(flags: &mut MessageFlags, field: &header::Field<'_
     if is("X-Keywords") || is("X-Mozilla-Keys") {
         flags.set_words(&value);
     } else if is("X-Mozilla-Status") {
+        // The bits are Mozilla's (`nsMsgMessageFlags`); 8 says that the message is deleted.
         let bits = u16::from_str_radix(value.trim(), 16).unwrap_or(0);
         for (bit, name) in [(1, SEEN), (2, ANSWERED), (4, FLAGGED), (0x1000, FORWARDED)] {
             if bits & bit != 0 {

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::keyword;
 
-/// Callers take a larger ledger for an empty one, because it is read into memory as a whole. That
-/// is room for more than a million messages with a dozen keywords each.
+/// The largest ledger that is read: a ledger is read into memory as a whole. Callers treat a larger
+/// file like an empty one. There is room for the keywords of more than a million messages.
 pub const MAX_LEDGER_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The keywords in normal form, by the name of the file (NAME above).

@@ -9,7 +9,7 @@ use crate::model::{EmailId, UtcMillis};
 
 /// In place of a host name.
 const HOST: &str = "restante";
-/// The last millisecond of the year 9999: RFC 3339 has four digits.
+/// The last millisecond of the year 9999: RFC 3339 has four digits for a year.
 const MAX_DATE: UtcMillis = UtcMillis(253_402_300_799_999);
 
 /// Returns the unique part of the name of a Maildir file: time in seconds, id, and the size in

@@ -143,7 +143,8 @@ fn an_exported_email_is_found_by_its_id() {
     );
 }
 
-/// There are more emails than ids for one millisecond, so some get the id of a later one.
+/// If there are more emails of one millisecond than ids, some get the id of a later one. Here a
+/// first import stored such an email.
 #[test]
 fn an_email_with_a_later_id_is_found_again() {
     let (store, one, _) = store();

@@ -38,10 +38,11 @@ pub struct Settings {
     /// How long clients can ask what left a listing, and which mailboxes and small objects were
     /// destroyed.
     pub history: Duration,
-    /// How long a listing that was made on demand is maintained after its last use.
+    /// How long a listing that was made on demand is maintained after its last use, which is
+    /// recorded to the day.
     pub unused_listings: Duration,
-    /// How long after a reply of the vacation response it is remembered who got it, once the
-    /// response is off or over. (A script says how long its replies are remembered.)
+    /// How long after a reply its told row is kept if the vacation response is off or over. While
+    /// the response is on, the row stays. (For a reply of a script, the script says how long.)
     pub told_rows: Duration,
     /// How long, at least, a Message-ID leads to its thread after it was last seen.
     pub thread_refs: Duration,

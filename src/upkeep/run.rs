@@ -46,7 +46,7 @@ struct UpkeepRequests {
     urgent: BTreeSet<AccountId>,
     /// The account that had the last turn of urgent work.
     last_served: AccountId,
-    /// Runs since remains of deleted rows were reported.
+    /// Runs since remains of deleted rows were reported; `None` if none are reported.
     remains: Option<Stopwatch>,
 }
 
@@ -57,8 +57,8 @@ impl UpkeepRequests {
     }
 }
 
-/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns `false` as soon as
-/// `rest` does, which means that upkeep must stop.
+/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns `true` after that,
+/// and `false` as soon as `rest` does: then upkeep must stop.
 fn yield_while_writing(
     in_flight: impl Fn() -> usize,
     mut rest: impl FnMut(Duration) -> bool,
@@ -215,7 +215,8 @@ impl Upkeep {
         });
     }
 
-    /// Clears remains of deleted rows if it is time. Until then readers have to skip them.
+    /// Clears remains of deleted rows if it is time. What is left then is cleared another time.
+    /// Readers have to skip remains until they are cleared.
     fn clear(&self, waker: &UpkeepWaker) {
         if waker.take_clear_request() {
             match self.store.clear_remains() {
@@ -268,7 +269,7 @@ impl Upkeep {
         waker.rest(Duration::ZERO)
     }
 
-    /// Returns whether to continue.
+    /// Waits for other writers as `yield_while_writing` does. Returns whether to continue.
     fn yield_to_writers(&self, waker: &UpkeepWaker) -> bool {
         yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
     }

@@ -30,8 +30,9 @@ pub(super) const URGENT_TASKS: &[Task] =
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
 const EMAILS_PER_STEP: usize = 16;
+/// The most rows that one step deletes, or emails by which it extends a listing.
 const ROWS_PER_STEP: usize = 96;
-/// For most mailboxes one step completes a requested listing.
+/// Most mailboxes have fewer emails, so that one step completes a requested listing.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
 /// Mailboxes from which one step removes the rights of removed accounts.
 const MAILBOXES_PER_STEP: usize = 16;
@@ -67,6 +68,7 @@ fn commit_step(
     Ok(step_result(false, commit(store, account, change)?))
 }
 
+/// Makes the result of a step that did work (`worked`), or left more to do (`left`), or neither.
 fn step_result(worked: bool, left: bool) -> StepResult {
     if worked || left { StepResult::Worked { has_more: left } } else { StepResult::Idle }
 }
@@ -116,6 +118,7 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
+/// Notes how far the history has come, once a day, and purges what is older than it is kept.
 fn purge_history(
     store: &Store,
     account: AccountId,
@@ -131,6 +134,7 @@ fn purge_history(
     Ok(step_result(noted, left))
 }
 
+/// Deletes rows of listings and subscriptions of destroyed mailboxes. Their tombstones stay.
 fn purge_mailboxes(
     store: &Store,
     account: AccountId,
@@ -181,6 +185,7 @@ fn serve_listing_request(
     Ok(StepResult::Worked { has_more: true })
 }
 
+/// Extends the first listing that was begun and is not complete.
 fn build_listings(
     store: &Store,
     account: AccountId,
@@ -197,6 +202,8 @@ fn build_listings(
     Ok(step_result(complete, left))
 }
 
+/// Deletes expired records of LMTP transactions, and decisions older than
+/// `limits::DECISION_RETENTION`.
 fn expire_decisions(
     store: &Store,
     account: AccountId,
@@ -217,6 +224,7 @@ fn expire_told(
     })
 }
 
+/// Deletes the expired marks of the Sieve test `duplicate`.
 fn expire_duplicates(
     store: &Store,
     account: AccountId,
@@ -254,6 +262,7 @@ fn expire_uploads(
     })
 }
 
+/// Destroys submissions that ended long enough ago, and expired push subscriptions.
 fn expire_objects(
     store: &Store,
     account: AccountId,
@@ -265,6 +274,7 @@ fn expire_objects(
     })
 }
 
+/// Removes the rights of removed accounts in mailboxes of this one.
 fn sweep_shares(
     store: &Store,
     account: AccountId,
@@ -274,8 +284,9 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// Deletes messages that nothing refers to. If a commit wrote one of them meanwhile, the step does
-/// nothing, and the next round tries again.
+/// Deletes messages without a reference. They are noted when they lose the last one, or by
+/// `sweep_messages`. If a commit wrote one of them meanwhile, the step does nothing, and the next
+/// round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
@@ -294,6 +305,8 @@ fn collect_messages(
     Ok(step_result(done.blobs > 0, done.has_more))
 }
 
+/// Looks through all messages, once a month, and notes those without a reference for
+/// `collect_messages`.
 fn sweep_messages(
     store: &Store,
     site: AccountId,

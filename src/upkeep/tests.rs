@@ -103,10 +103,11 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     let fixture = fixture(2);
     fixture.deliver_and_destroy(1, 150);
     fixture.deliver_and_destroy(2, 3);
-    let keep = fixture
+    // The listing is made from at most 99 emails, and the mailbox has none.
+    let listing = fixture
         .store
         .commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
-    keep.unwrap().1.wait_blocking().unwrap();
+    listing.unwrap().1.wait_blocking().unwrap();
     let settings = fixture.settings.get();
     assert_eq!(fixture.round().emails, 0);
     assert_eq!(fixture.round().steps, 0, "the first round noted the history, the second does not");
@@ -123,6 +124,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
         (report.emails, report.threads, report.failures, report.complete),
         (153, 153, 0, true)
     );
+    // A step purges 16 emails (`EMAILS_PER_STEP`).
     assert!(report.steps >= 4, "in pieces: {report:?}");
     fixture.assert_sound();
     fixture.clock.advance(settings.unreferenced_messages - Duration::from_millis(1));
@@ -146,6 +148,7 @@ fn round_completes_unfinished_listings() {
     }
     let report = fixture.round();
     assert_eq!((report.completed_listings, report.dropped_listings, report.failures), (2, 0, 0));
+    // A step extends a listing by 96 emails (`ROWS_PER_STEP`).
     assert!(report.steps > 4, "in pieces: {report:?}");
     let snapshot = fixture.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
@@ -242,6 +245,7 @@ fn urgent_work_is_done_in_bounded_pieces() {
         turns += 1;
         assert!(turns < 50 && upkeep.work_urgent(&waker, 1), "{turns}");
     }
+    // A turn makes one step, which extends the listing by 96 of the 600 emails.
     assert!(turns > 5, "a step at a time: {turns}");
     fixture.assert_sound();
 }
@@ -252,7 +256,8 @@ fn accounts_take_turns() {
     fixture.deliver_and_destroy(1, 400);
     fixture.deliver_and_destroy(3, 1);
     fixture.clock.advance(fixture.settings.get().destroyed_emails);
-    // The one email of the third account does not wait for the four hundred of the first.
+    // The one email of the third account does not wait for the four hundred of the first. The round
+    // is stopped when it is purged: by then each account has had one turn of at most 16 emails.
     let left = |account| {
         fixture
             .store
@@ -370,6 +375,7 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     )
     .unwrap();
     let running = Upkeep::new(store.clone(), LiveValue::default()).start().unwrap();
+    // `clear_remains` must be called three times.
     engine.set_remains(3);
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(AccountId(1), |txn| {

@@ -49,6 +49,7 @@ fn store(to: Target, flags: &[&str]) -> Action {
     Action::Store { to, flags: flags.iter().collect(), message: Version::Original }
 }
 
+/// A mailbox of the world: `TestWorld` gives it an id of `id-` and its name.
 fn mailbox_target(name: &str) -> Target {
     Target::Mailbox { id: format!("id-{name}"), name: name.to_owned() }
 }
@@ -228,6 +229,7 @@ fn actions_in_conflict_fail_when_they_are_executed() {
 
 #[test]
 fn the_place_of_both_actions_in_conflict_is_told() {
+    // The span of a command is its index.
     let error = run(vec![keep(), CommandKind::Discard, reject("a")]).error.unwrap();
     // The span of a command begins at its index.
     assert_eq!(error.place.span.start, 2);

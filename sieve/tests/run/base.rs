@@ -134,6 +134,7 @@ fn envelope(part: EnvelopePart, address_part: AddressPart, comparison: Compariso
 
 #[test]
 fn the_envelope_has_one_sender_and_one_recipient() {
+    // `TestInput` has the envelope sender you@example.com and the recipient me@example.org.
     let is = |key| comparison(MatchType::Is, &[key]);
     assert!(holds(envelope(EnvelopePart::From, AddressPart::Domain, is("example.com"))));
     assert!(holds(envelope(EnvelopePart::To, AddressPart::All, is("me@example.org"))));
@@ -212,6 +213,7 @@ fn an_error_drops_what_was_decided() {
     let commands = vec![create("x"), keep(), error];
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     assert_eq!(outcome.plan, Plan::keep_only());
+    // The span of a command is its index.
     let error = outcome.error.unwrap();
     assert_eq!((error.to_string().as_str(), error.place.span.start), ("no", 2));
 }

@@ -75,6 +75,7 @@ fn edits_are_limited() {
     assert_eq!(exceeded(limits, vec![replace(), replace()]), Some("bytes of replaced text"));
     let enclose = Enclose { subject: None, headers: Vec::new(), text: text("") };
     let enclose = CommandKind::Enclose(Box::new(enclose));
+    // The number of enclosures has the same limit as that of versions.
     let limits = RunLimits { versions: 2, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![enclose; 3]), Some("enclosures"));
 }
@@ -137,6 +138,7 @@ fn matching_is_charged() {
     let cases = [
         (MatchType::Contains, "b".to_owned(), false),
         (MatchType::Matches, "*b".to_owned(), false),
+        // A long text after the wildcard is looked for at each place of the body.
         (MatchType::Matches, format!("*{}b", "a".repeat(1000)), true),
         (MatchType::Regex, "a+b".to_owned(), false),
         (MatchType::Regex, "(\\w+)b".to_owned(), false),

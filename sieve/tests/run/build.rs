@@ -48,7 +48,8 @@ pub fn test(kind: TestKind) -> Test {
     Test { span: Span::new(100, 101), kind }
 }
 
-/// A string in which `$a`, `$b`, `$flags`, `$shared`, `$env` and `$0` to `$9` are variables.
+/// A string in which `$a`, `$b`, `$flags`, `$shared`, `$env` and `$0` to `$9` are variables. Any
+/// other `$` stands for itself.
 pub fn text(source: &str) -> StringExpr {
     let mut segments = Vec::new();
     let mut rest = source;
@@ -149,7 +150,8 @@ pub fn when_else(
     CommandKind::If(Box::new(If { branches, otherwise: otherwise.map(self::commands) }))
 }
 
-/// Files the message into `yes`, which is created, if the test is true.
+/// A script that files the message into `yes`, which is created, if the test is true. Otherwise the
+/// message is kept.
 pub fn probe(kind: TestKind) -> Script {
     script(vec![when(kind, vec![create("yes")])])
 }

@@ -1,4 +1,4 @@
-//! Tests of RFC 5293 and of `replace` and `enclose` (RFC 5703).
+//! Tests of `addheader` and `deleteheader` (RFC 5293), and of `replace` and `enclose` (RFC 5703).
 
 use restante_sieve::ir::{
     CommandKind, DeleteHeader, Enclose, FieldIndex, MatchType, MimeOption, MimeScope, Replace,
@@ -16,6 +16,7 @@ use crate::build::{
 use crate::messages::NESTED;
 use crate::support::{TestInput, TestWorld};
 
+/// The fields have the indices 0 (Received) to 6 (Content-Type), by which edits name them.
 const MESSAGE: &str = "Received: by x; Thu, 24 Dec 2026 10:00:00 +0000\r\n\
     From: You <you@example.com>\r\n\
     Subject: =?utf-8?q?H=C3=A9?=\r\n llo\r\n\
@@ -256,6 +257,7 @@ fn an_enclosed_message_is_an_attachment_of_a_new_one() {
         has("Subject", "Warning"),
         has("From", "You <you@example.com>"),
         has("X-Hello", "three"),
+        // The time of `TestWorld`.
         has("Date", "Thu, 24 Dec 2026 12:00:00 +0000"),
         when(header("X-Inner", MatchType::Is, "1"), vec![create("failed")]),
         when(not(child(MimeOption::ContentType, "message/rfc822")), vec![create("failed")]),

@@ -12,7 +12,9 @@ use crate::build::{
 };
 use crate::support::{TestInput, TestWorld};
 
-/// The message of RFC 5173 §5.2, with an HTML entity and a name of a file.
+/// The message of RFC 5173 §5.2, to which an HTML entity and a file name were added. It has six
+/// parts: the message itself, `alternative`, `plain`, `html`, `rfc822`, and the message inside
+/// `rfc822`, which has no Content-Type.
 pub const NESTED: &str = "From: Whomever\r\n\
     To: Someone\r\n\
     Subject: whatever\r\n\
@@ -219,6 +221,7 @@ fn break_leaves_loops() {
     let leave =
         |loops| each(vec![each(vec![set(A, "1"), CommandKind::Break { loops }]), set(A, "2")]);
     assert_eq!(run(vec![leave(2), set(A, "3")]).1, ["1", "3"]);
+    // Of the six parts, three have parts inside: only there the inner loop runs.
     let one = run(vec![leave(1), set(A, "3")]).1;
     assert_eq!(one.iter().filter(|value| *value == "1").count(), 3);
     assert_eq!(one.iter().filter(|value| *value == "2").count(), 6);

@@ -1,4 +1,4 @@
-//! Runs scripts from their source: those of `scripts/`, those in the shape that mail clients
+//! Runs scripts from their source: those of `sieve/scripts`, those in the shape that mail clients
 //! generate, and examples of RFCs.
 
 use restante_sieve::{
@@ -8,7 +8,7 @@ use restante_sieve::{
 
 use crate::support::{TestInput, TestWorld};
 
-/// Checks a script that has no errors and no warnings.
+/// Compiles a script, which must have no errors and no warnings.
 fn compile(source: &str) -> Script {
     compile_with(source, &CompileOptions::default())
 }
@@ -104,6 +104,7 @@ fn vacation_answers_between_two_days() {
         assert_eq!(stores(&plan), ["Inbox []"]);
         plan.actions.iter().any(|action| matches!(action, Action::Vacation(_)))
     };
+    // The script names the days in the zone +0100, where 23:00 in UTC is midnight.
     let message = "Subject: Hello\r\n\r\nText";
     assert!(!answers("2026-12-23T22:59:59Z", message));
     assert!(answers("2026-12-23T23:00:00Z", message));

@@ -1,4 +1,5 @@
-//! Tests of RFC 5229, RFC 5232 and RFC 6609.
+//! Tests of variables (RFC 5229), of flags in variables (RFC 5232), and of included scripts and
+//! global variables (RFC 6609).
 
 use std::sync::Arc;
 
@@ -186,6 +187,7 @@ fn includes_are_executed_once_if_they_say_so() {
 
 #[test]
 fn what_is_included_once_is_no_recursion() {
+    // `x` includes itself and the main script again, both with `:once`: neither runs a second time.
     let once = |name| CommandKind::Include(Include { once: true, ..include(name) });
     // `x` includes itself and the main script with `:once`: both run already.
     let main = vec![included("x"), set(SHARED, "$shared-main")];

@@ -1,7 +1,9 @@
-//! Limits failed logins by source and by account. A failure is owed until a fixed time, its cost,
-//! has passed; the costs of several failures add up. A source or an account that would owe more
-//! than a number of failures must wait.
+//! Limits failed logins by source and by account.
 //!
+//! - Each failure costs its source and its account a fixed time. What they owe for several failures
+//!   adds up, and grows less as time passes.
+//! - A source or an account that would owe more than the cost of a fixed number of failures must
+//!   wait before the next attempt.
 //! - A source from which an account was logged in to before is counted separately for that account,
 //!   so that guesses from elsewhere do not lock the owner out. At a new source the owner may have
 //!   to wait.
@@ -43,7 +45,7 @@ impl From<IpAddr> for LoginSource {
 #[error("too many logins that failed")]
 pub struct TooManyFailures(pub Duration);
 
-/// How many failures one source may owe, and the time that each costs.
+/// How many failures one source may owe at a time, and the time that each costs.
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 /// How many failures one account may owe, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
@@ -65,7 +67,7 @@ pub struct Failures {
     successes: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
 }
 
-/// When each key has paid for its failures.
+/// When each key will owe nothing any more, if it has no further failures.
 type Penalties<K> = HashMap<K, MonotonicMillis>;
 
 /// An account, or the hash of a name that nobody has.
@@ -118,7 +120,8 @@ impl Failures {
             return Ok(attempt(true));
         }
         charge(&mut self.sources.lock(), source, SOURCE_FAILURES, now)?;
-        // No password is hashed now, so this is no guess of the source.
+        // If the account must wait, no password is checked, so the attempt is no guess of the
+        // source, and the source is not charged.
         charge(&mut self.accounts.lock(), target, ACCOUNT_FAILURES, now).inspect_err(|_| {
             refund(&mut self.sources.lock(), &source, SOURCE_FAILURES);
         })?;
@@ -157,7 +160,7 @@ impl Failures {
 
 impl LoginAttempt<'_> {
     /// Called when the password was right: refunds the charge, and remembers that the source logged
-    /// in to the account. Does nothing if nobody has the name.
+    /// in to the account. If nobody has the name, the charge stays.
     pub fn cancel_charge(self) {
         let LoginTarget::Account(account) = self.target else { return };
         let (failures, source, now) = (self.failures, self.source, self.now);
@@ -208,6 +211,7 @@ fn charge<K: Eq + std::hash::Hash>(
     Ok(())
 }
 
+/// Takes back the charge of one failure. Does nothing if `key` has no entry.
 fn refund<K: Eq + std::hash::Hash>(
     penalties: &mut Penalties<K>,
     key: &K,

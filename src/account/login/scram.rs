@@ -7,9 +7,10 @@
 //!   addresses are answered like names that nobody has: the salt that the server sends would tell
 //!   that they lead to the same account.
 //! - The salt is a hash of the name with a secret of the store, whether or not an account has the
-//!   name, and it stays the same, so salts do not tell which names exist. It is stored with the
-//!   keys, which stay valid when the account gets another name. Until a password is set while no
-//!   other has keys, the earlier name and the new one have the same salt.
+//!   name, and it stays the same, so salts do not tell which names exist.
+//! - The salt is stored with the keys, and both stay valid when the account gets another name. From
+//!   then on the new name has the salt of the earlier one, which shows that they belong together.
+//!   It gets its own salt when a password is set while no other password of the account has keys.
 
 use std::num::NonZeroU32;
 
@@ -25,7 +26,7 @@ const SALT_CONTEXT: &str = "restante 2026 salt for SCRAM";
 
 impl Directory {
     /// Derives the keys of a new password of an account, for `AccountRow::set_password` with the
-    /// same name of the password. This takes long.
+    /// same name of the password. This takes long. (`Logins::scram_keys` returns the stored keys.)
     ///
     /// # Errors
     /// `NotFound` if there is no such account; others if the directory cannot be read.
@@ -71,11 +72,11 @@ fn keys_of(row: &AccountRow) -> impl Iterator<Item = (&ScramKeys, &String)> {
 }
 
 impl Logins {
-    /// Returns the keys of the account with this name. If nobody has the name, returns what an
-    /// account without keys has.
+    /// Returns the stored keys of the account with this name, for a login. If nobody has the name,
+    /// returns what an account without keys has.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn scram_keys(&self, name: &str) -> Result<AccountKeys, Error> {
         let directory = &self.0.directory;
         let row = directory.scram_account(name)?.map(|(_, row)| row);
@@ -88,10 +89,10 @@ impl Logins {
     }
 
     /// Logs in with a password that the client has proven by these keys of it. `None` if the
-    /// account does not have the password any more.
+    /// account does not have the password any more, or if nobody has the name.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn log_in_with_scram(
         &self,
         name: &str,
@@ -102,10 +103,10 @@ impl Logins {
         Ok(password.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// Whether a login may act as the account with this name: only as its own.
+    /// Whether a login may act as the account that `name` names: only if it is the login's own.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// Those of `Directory::find_account`.
     pub fn may_act_as(&self, login: &Login, name: &str) -> Result<bool, Error> {
         let account = self.0.directory.find_account(name)?;
         Ok(account.is_some_and(|(account, _)| account == login.account))

@@ -43,7 +43,8 @@ fn open(engine: Arc<MemoryEngine>) -> Store {
 }
 
 impl Fixture {
-    /// Writes a row directly into the engine, and has the directory read again.
+    /// Writes a row directly into the engine, or deletes it (`None`), and has the directory read
+    /// again. The tests write `[99]` as bytes that are no row.
     fn write(&self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -368,6 +369,7 @@ impl Fixture {
         self.store
             .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
             .unwrap();
+        // A breach has the key of its row in hex, and the key is the address.
         let left = self.store.check().unwrap().into_iter().map(|breach| {
             let bytes = (0..breach.key.len())
                 .step_by(2)
@@ -409,6 +411,7 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
                 })
                 .unwrap();
         }
+        // Each call returns the number of rows read since the last one.
         engine.read();
         assert_eq!(store.check().unwrap(), []);
         engine.read()

@@ -1,4 +1,4 @@
-//! The sender is always bob@mail.example.net.
+//! Tests of the verdict for each policy. The envelope sender is always bob@mail.example.net.
 
 use super::super::results::Payload;
 use super::*;
@@ -10,7 +10,7 @@ fn reason_for(clauses: &str, policy: Policy) -> Option<String> {
 
 #[test]
 fn policy_decides_each_combination_of_results() {
-    // The results; whether the sender is a forger by fail-only, and by strict.
+    // Each line: the results, whether fail-only makes the sender a forger, and whether strict does.
     for (clauses, fail_only, strict) in [
         // No results, or none that count.
         ("none", false, true),

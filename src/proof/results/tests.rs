@@ -1,3 +1,5 @@
+//! Tests of reading Authentication-Results fields, and of which of them count.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -167,7 +169,8 @@ fn work_is_bounded() {
     );
 }
 
-/// Whether a field counts below these lines.
+/// Whether the results of a field count if it is below these lines. The site has the authserv-ids
+/// `mx.example.org` and `xn--bcher-kva.example`.
 fn counts(above: &str, field: &str) -> bool {
     let raw = format!(
         "{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n"
@@ -188,8 +191,8 @@ fn only_a_plain_authserv_id_is_trusted() {
         ("mx.example.org(x)", true),
         ("\r\n\t\r\n mx.example.org\r\n ", true),
         ("xn--bcher-kva.example", true),
-        // A rule of the border does not find comments, quoted strings, quoted pairs and other
-        // spellings.
+        // The border removes forged fields by a regular expression. It does not find the id beside
+        // comments, or in quoted strings, quoted pairs and other spellings.
         ("(of (the) border) mx.example.org (x) 1", false),
         ("()mx.example.org", false),
         ("\"mx.example.org\"", false),
@@ -219,8 +222,9 @@ fn only_a_plain_authserv_id_is_trusted() {
     ] {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
-    // For the border, a line that is no field ended the header. But a line of blanks continues the
-    // field above it, and a first line that begins with `From ` (mbox) is passed over.
+    // For the border, a line that is no field ended the header. A line of blanks below a field is
+    // not tested: it continues that field. A first line that begins with `From ` (mbox) is passed
+    // over.
     for junk in [
         "x\r\n",
         "x y: z\r\n",
@@ -232,7 +236,9 @@ fn only_a_plain_authserv_id_is_trusted() {
         "From x\r\n",
     ] {
         let field = "Authentication-Results: mx.example.org; dmarc=fail";
-        assert!(!counts(&format!("X: y\r\n{junk}"), field) || junk == " \r\n", "{junk:?}");
+        if junk != " \r\n" {
+            assert!(!counts(&format!("X: y\r\n{junk}"), field), "{junk:?}");
+        }
         assert_eq!(counts(junk, field), junk == "From x\r\n", "{junk:?}");
     }
     for name in

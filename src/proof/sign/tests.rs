@@ -1,3 +1,6 @@
+//! Tests of DKIM keys and signatures. The signatures are verified with keys in the DNS zone of a
+//! test.
+
 use std::sync::LazyLock;
 
 use mail_auth::{AuthenticatedMessage, DkimResult};
@@ -26,6 +29,7 @@ fn signer_of_both() -> Signer {
     ])
 }
 
+/// Verifies the signatures of a message. Returns for each, topmost first, whether it passes.
 async fn verify(zone: &Zone, message: &[u8]) -> Vec<bool> {
     let resolver = zone.resolver();
     let message = AuthenticatedMessage::parse(message).unwrap();

@@ -5,11 +5,12 @@ use crate::model::UtcMillis;
 use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
 
-/// If the wall clock loses more than this against monotonic time, it was set back.
+/// If the wall clock loses more than this against monotonic time between two comparisons, it counts
+/// as set back.
 const SET_BACK_THRESHOLD_MS: i64 = 10_000;
 
-/// Returns the condition of the next millisecond within the same class, for the classes whose times
-/// are corrected.
+/// Returns the condition of the same class that is a millisecond later; `None` for the classes
+/// whose times are not corrected.
 fn condition_after(wake: WakeCondition) -> Option<WakeCondition> {
     let next = |at: UtcMillis| UtcMillis(at.0.saturating_add(1));
     match wake {
@@ -22,7 +23,8 @@ fn condition_after(wake: WakeCondition) -> Option<WakeCondition> {
 
 impl Scheduler {
     /// At the start, and after the wall clock was set back: corrects the actions that are due later
-    /// than the schedule ever sets.
+    /// than the schedule ever sets. A due time that its owner chose stays. What cannot be read or
+    /// written is left as it is. Does nothing at other times.
     pub(super) async fn correct_due_times(&mut self, now: CurrentTime) {
         let offset = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
         let is_set_back = self
@@ -32,8 +34,10 @@ impl Scheduler {
         if !is_set_back {
             return;
         }
+        // The next read of the queue begins at its start.
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
         let (wall, retry) = (now.wall, self.settings.retry);
+        // The latest due time that the schedule sets now: the longest wait with the most jitter.
         let longest = wall.after(retry.delay(u32::MAX, u8::MAX));
         let mut starts = vec![
             WakeCondition::Urgent(longest),
@@ -54,11 +58,13 @@ impl Scheduler {
                 });
                 if let Ok((is_clamped, ticket)) = committed {
                     has_changed |= is_clamped && ticket.wait().await.is_ok();
+                    // What is remembered of the action is a time of the earlier clock.
                     self.order.lock().forget((account, id));
                 }
             }
             let is_full = wakeups.len() >= WAKEUPS_PER_READ;
-            // Corrected wake-ups have left the range: read again from the same place.
+            // Corrected wake-ups have left the range, or stand at its beginning and need nothing
+            // more. So the range is read again, for what the limit left out.
             starts.extend(if has_changed {
                 Some(from).filter(|_| is_full)
             } else {

@@ -11,7 +11,8 @@ use crate::outbox::{RetrySchedule, SendPermission};
 use crate::queue::attempt::{AttemptResult, DestinationHealth, RelayHealth};
 
 impl Scheduler {
-    /// Waits for an attempt to end, and applies its result. It may be cancelled without loss.
+    /// Waits for an attempt to end, and applies its result. Waits for ever if none is under way.
+    /// The wait may be cancelled without loss.
     pub(in crate::queue) async fn wait_for_attempt(&mut self) {
         match self.under_way.join_next_with_id().await {
             None => std::future::pending().await,
@@ -29,6 +30,7 @@ impl Scheduler {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);
         let now = self.store.clock().steady();
+        // A byte of the lane's digest serves as jitter: it differs between lanes.
         let (retry, jitter) = (self.settings.retry, wakeup.lane[0]);
         let relay_retry = RetrySchedule {
             first: self.settings.relay_pause,
@@ -40,7 +42,8 @@ impl Scheduler {
         match result {
             AttemptResult::Recorded(destinations, relay) => {
                 self.in_window.remove(&action_key(&wakeup));
-                // The action may be due again, which a read during the attempt did not see.
+                // The action may be due again. A read during the attempt passed over it, because it
+                // was in the window.
                 self.may_have_more = true;
                 for (domain, health) in destinations {
                     match health {

@@ -12,7 +12,8 @@ use crate::store::{Error, WakeCondition, Wakeup};
 /// The next read of the queue begins this long before the earliest wake-up of the last read: a
 /// commit may become visible later than one that began after it, so an earlier wake-up may appear.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
-/// The most interrupted attempts that a start recovers: more than are ever under way at once.
+/// The most interrupted attempts that a start recovers. That is far more than any sensible
+/// `Settings::concurrency`, and so than were under way when the earlier run ended.
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {
@@ -47,8 +48,8 @@ impl Scheduler {
     }
 
     /// Removes at most `WAKEUPS_PER_READ` sent actions that were kept long enough. Also has the
-    /// next read of the queue begin at its start, to find commits that became visible later than
-    /// `VISIBILITY_LAG`.
+    /// next read of the queue begin at its start: it finds the wake-ups of commits that became
+    /// visible so late that `VISIBILITY_LAG` was not enough for them.
     pub(super) async fn sweep(&mut self, now: CurrentTime) {
         self.last_sweep = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
@@ -135,8 +136,8 @@ impl Scheduler {
                 action_key(ready) == action_key(wakeup) && ready.wake != wakeup.wake
             });
             if index.and_then(|index| self.ready.remove(index)).is_some() {
-                // The action was ready already, and now a person asks for it. It is added again
-                // below.
+                // The action was ready already, and now a person asks for it. It leaves the window
+                // here, and is added to it again as an urgent one.
                 self.in_window.remove(&action_key(wakeup));
                 self.is_probe_requested = true;
             }

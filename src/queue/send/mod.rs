@@ -52,10 +52,11 @@ pub(super) enum SendResult {
         /// The outcomes for the recipients that wait, in order. Recipients beyond the last one were
         /// not tried.
         outcomes: Vec<AttemptOutcome>,
-        /// `None` if it cannot carry another message.
+        /// `None` if the connection cannot carry another message.
         connection: Option<RelayConnection>,
     },
-    /// The idle connection was closed by the relay. Nothing was tried.
+    /// The idle connection was closed by the relay. Nothing was tried, so the caller tries again
+    /// with a new connection.
     Stale,
     /// The attempt could not be recorded. Nothing of the message went out.
     Unrecorded(StoreError),
@@ -74,7 +75,8 @@ impl RelayConnection {
     /// to at least one and to no more than the relay's `max_recipients`.
     ///
     /// `prepare` makes the final bytes, or fails with an outcome for all recipients. `record` is
-    /// awaited right before the message goes out; if it fails, nothing is sent.
+    /// awaited right before the message goes out, so not if no recipient is accepted; if it fails,
+    /// nothing is sent.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
@@ -110,6 +112,7 @@ impl RelayConnection {
         }
     }
 
+    /// Runs the transaction up to the answers for the message. The outcomes are in `transaction`.
     async fn transact<F: Future<Output = RecordResult>>(
         &mut self,
         transaction: &mut RelayTransaction<'_>,
@@ -151,6 +154,7 @@ impl RelayConnection {
         }
         let mut accepted: Vec<usize> = Vec::new();
         for (index, reply) in indices.iter().zip(replies) {
+            // A 452 may mean that there are too many, but only after some were accepted.
             match classify(SmtpStage::Recipient(accepted.len()), reply) {
                 AttemptOutcome::Sent(_) => accepted.push(*index),
                 outcome => set_outcome(&mut transaction.outcomes, *index, outcome),
@@ -181,6 +185,7 @@ impl RelayConnection {
             outcome => outcome,
         };
         let end = transaction.refuse(&outcome);
+        // After a 2yz or 3yz other than 354, it is unclear what the relay expects.
         Err(if reply.code < 400 { TransactionEnd::Broken } else { end })
     }
 
@@ -253,6 +258,7 @@ impl RelayConnection {
         Ok(replies)
     }
 
+    /// Makes the result. A recipient without an outcome was not tried, which is `TooMany`.
     fn into_result(self, outcomes: Vec<Option<AttemptOutcome>>, is_alive: bool) -> SendResult {
         let outcomes = outcomes
             .into_iter()
@@ -274,7 +280,7 @@ struct RelayTransaction<'a> {
     action: &'a Action,
     recipients: &'a [&'a Target],
     message: &'a [u8],
-    /// One for each recipient, in order.
+    /// One for each of `recipients`, in order; `None` while nothing is known.
     outcomes: Vec<Option<AttemptOutcome>>,
 }
 
@@ -291,6 +297,7 @@ enum TransactionEnd {
 }
 
 impl<'a> RelayTransaction<'a> {
+    /// Recipients that need SMTPUTF8 have an outcome from the start if the relay lacks it.
     fn new(
         action: &'a Action,
         recipients: &'a [&'a Target],
@@ -306,12 +313,14 @@ impl<'a> RelayTransaction<'a> {
         transaction
     }
 
+    /// Whether the sender or this recipient can only be named with SMTPUTF8.
     fn needs_utf8(&self, target: &Target) -> bool {
         self.action.sender.as_ref().is_some_and(Address::needs_smtputf8)
             || target.address.needs_smtputf8()
     }
 
-    /// Returns MAIL and the RCPT commands, and the indices of the recipients in these.
+    /// Returns MAIL and a RCPT for each recipient without an outcome, and the indices of these
+    /// recipients.
     fn envelope_commands(&self, extensions: RelayExtensions) -> (Vec<String>, Vec<usize>) {
         let undecided: Vec<(usize, &Target)> = self
             .recipients
@@ -346,8 +355,10 @@ impl<'a> RelayTransaction<'a> {
     }
 }
 
+/// Why commands were not all answered.
 struct BrokenConversation {
     text: String,
+    /// How many of them were answered before.
     answered: usize,
 }
 
@@ -437,6 +448,7 @@ fn mail_command(
     line + "\r\n"
 }
 
+/// Returns `RCPT`, with the parameters of DSN (RFC 3461) if the relay offers that.
 fn rcpt_command(target: &Target, extensions: RelayExtensions) -> String {
     let mut line = format!("RCPT TO:<{}>", target.address.wire_form());
     if extensions.dsn {
@@ -454,6 +466,7 @@ fn rcpt_command(target: &Target, extensions: RelayExtensions) -> String {
     line + "\r\n"
 }
 
+/// Returns the parameter NOTIFY with a blank before it, or nothing if no word of it is set.
 fn notify_parameter(notify: &DsnNotify) -> String {
     let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
     let words: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Opens a connection to the relay: address, greeting, TLS, login.
+//! Opens a connection to the relay: connects, reads the greeting, starts TLS, logs in.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 /// address of the relay.
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
-    // The whole has a limit, too, because a relay may send one byte a minute.
+    // Each step has a limit of its own, but a relay that sends one byte a minute may not reach it.
     let opening = timeout(relay.timeout.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(opened) => opened.map_err(|error| with_address(&error)),
@@ -58,7 +58,7 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
             if reply.code == 220 {
                 client = encrypt(client, relay).await?;
                 is_encrypted = true;
-                // RFC 3207 §4.2: what the relay said before may have been forged.
+                // RFC 3207 §4.2: what the relay offered before TLS may have been forged.
                 greeted = hello(&mut client, relay).await?;
             } else if relay.tls == Tls::Required {
                 return Err(to_answer(&reply).line());
@@ -85,7 +85,8 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     Ok(RelayConnection { client, protocol: relay.protocol, extensions, carried: 0 })
 }
 
-/// Returns the stream, and whether the relay is on this machine.
+/// Connects to the relay. Returns the stream, and whether the relay is on this machine: at a Unix
+/// socket or a loopback address.
 async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
     let connected = timeout(relay.timeout, async {
         let stream: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.address {

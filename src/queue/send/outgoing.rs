@@ -1,4 +1,4 @@
-//! Makes the final bytes of a message.
+//! Makes the bytes of a message that go to the relay.
 
 use super::RelayExtensions;
 use crate::message::header;

@@ -43,7 +43,7 @@ fn answers_are_read_at_any_split() {
     }
     let (answers, result) = read_split(text, 0, 3);
     assert!(answers.len() == 2 && result.is_err());
-    assert!(read_split(b"250 a\r\n250 b\r\n", 0, 1).1.is_err(), "more than it was asked");
+    assert!(read_split(b"250 a\r\n250 b\r\n", 0, 1).1.is_err(), "one answer more than wanted");
 }
 
 proptest! {

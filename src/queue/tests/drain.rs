@@ -26,6 +26,7 @@ async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
     const COUNT: usize = 1500;
     queue_many(&store, COUNT, |n| at_example_net(&format!("u{n}")));
     let worker = RunningWorker::start(&store, Settings { concurrency: 8, ..settings(port) });
+    // Slow machines get up to 20 seconds more than `until` gives.
     for _ in 0..10 {
         let before = relay.received.lock().len();
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -90,6 +91,7 @@ async fn domain_that_refuses_is_probed_and_the_others_go_on() {
         )
     });
     let worker = RunningWorker::start(&store, settings(port));
+    // A quarter of the 400 is to the domain that accepts mail.
     until("what can be sent is sent", || relay.received.lock().len() == 100).await;
     until("the others are put off", || {
         queued_actions(&store).len() == 300

@@ -8,7 +8,8 @@ use crate::store::repair::RepairScope;
 
 const BEA: AccountId = AccountId(2);
 
-/// Queues a held submission by ann with this envelope sender and From.
+/// Queues a held submission by ann with this envelope sender (empty for none) and From, to the
+/// local part `to` at example.net.
 fn queue_held_submission(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
     let raw = format!("From: {from}\r\nSubject: {to}\r\nMessage-ID: <{to}@x>\r\n\r\nhello\r\n");
     let (email, blob) = file(store, raw.as_bytes());
@@ -99,6 +100,7 @@ async fn held_submission_is_not_sent_from_an_address_of_another_account() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
     let account = ANN.0.to_be_bytes();
+    // Each row is deleted (`None`), or replaced by bytes that are no row.
     let rows = [
         (Table::Addresses, &b"ann@example.org"[..], None),
         (Table::Addresses, b"ann@example.org", Some(vec![99])),
@@ -142,6 +144,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
                     .unwrap(),
             );
         });
+        // A repair does not know the domain for which an alias domain stood.
         if key.starts_with(b"@@") {
             alias();
         }

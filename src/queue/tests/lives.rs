@@ -137,6 +137,8 @@ async fn store_that_refuses_records_stops_sending_and_nothing_goes_out_twice() {
     let worker = RunningWorker::start(&store, settings(port));
     until("one sent", || !relay.received.lock().is_empty()).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
+    // After a refused write everything rests for 20 ms (`relay_pause`) or longer, so only a few
+    // writes are tried in these 300 ms.
     let writes = engine.refused();
     assert!((1..60).contains(&writes), "{writes} writes in vain");
     assert_eq!(relay.received.lock().len(), 1);
@@ -171,6 +173,7 @@ async fn dependant_waits_and_is_dropped_if_the_first_action_fails() {
     assert_store_is_clean(&store);
     let worker = RunningWorker::start(&store, settings(port));
     let state = |id: ActionId| store.snapshot().action(ANN, id).unwrap().map(|action| action.state);
+    // `bad` is refused for good, and `later` for now.
     until("both sent", || state(good.1) == Some(ActionState::Sent)).await;
     until("the bad one failed", || state(bad.0) == Some(ActionState::Failed)).await;
     until("the slow one was tried", || {

@@ -45,6 +45,7 @@ async fn many_recipients_are_split_over_as_many_transactions_as_needed() {
 async fn non_ascii_message_is_converted_for_a_relay_that_needs_7_bit_text() {
     let raw = "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\
                Content-Transfer-Encoding: 8bit\r\n\r\nGr\u{fc}\u{df}e\r\n";
+    // How the relay behaves, and how often the message goes out.
     for (behaviour, goes) in [
         (RelayBehaviour::default(), 1),
         (RelayBehaviour { offers: vec![], ..RelayBehaviour::default() }, 1),
@@ -169,7 +170,8 @@ async fn connection_carries_many_messages_up_to_its_limit() {
     let worker = RunningWorker::start(&store, settings);
     until("sent", || queued_actions(&store).is_empty()).await;
     let connections = relay.connections.load(Ordering::SeqCst);
-    // Three are needed for 60 messages, and two are used side by side.
+    // Three are needed for 60 messages. Two are used side by side, and an idle one may be closed
+    // early, so there may be some more.
     assert!((3..=6).contains(&connections), "{connections} connections for 60 messages");
     let mut counts = std::collections::BTreeMap::<usize, usize>::new();
     relay.received.lock().iter().for_each(|mail| *counts.entry(mail.connection).or_default() += 1);

@@ -13,17 +13,25 @@ use tokio::task::JoinHandle;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RelayedMail {
+    /// The command MAIL.
     pub(super) mail: String,
+    /// The commands RCPT that were accepted.
     pub(super) rcpt: Vec<String>,
+    /// The message, without the dots that SMTP adds.
     pub(super) message: String,
+    /// The number of the connection, from 0.
     pub(super) connection: usize,
+    /// Whether the answer to the message began with 250.
     pub(super) is_accepted: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct RelayBehaviour {
+    /// After a greeting that does not begin with 220, the relay hangs up.
     pub(super) greeting: &'static str,
+    /// The lines of the answer to EHLO or LHLO.
     pub(super) offers: Vec<&'static str>,
+    /// Further recipients of a transaction get 452.
     pub(super) max_recipients: usize,
     /// A domain, and the answer to RCPT for it, in place of that for the local part.
     pub(super) refuses: Option<(&'static str, &'static str)>,
@@ -31,6 +39,7 @@ pub(super) struct RelayBehaviour {
     pub(super) sender: &'static str,
     /// The answer to the credentials of a login.
     pub(super) auth: &'static str,
+    /// Whether the relay speaks LMTP, and not SMTP.
     pub(super) lmtp: bool,
     /// Whether messages that are not ASCII are refused.
     pub(super) seven_bit: bool,
@@ -59,10 +68,12 @@ pub(super) struct ScriptedRelay {
     pub(super) behaviour: Arc<Mutex<RelayBehaviour>>,
     pub(super) received: Arc<Mutex<Vec<RelayedMail>>>,
     pub(super) commands: Arc<Mutex<Vec<String>>>,
+    /// The number of connections.
     pub(super) connections: Arc<AtomicUsize>,
     /// The number of accepted messages.
     pub(super) accepted: Arc<AtomicUsize>,
-    /// Whether `received` and `commands` are filled.
+    /// Whether messages are added to `received`, and commands to `commands`. The user name and the
+    /// password of AUTH LOGIN are always added to `commands`.
     pub(super) is_recording: Arc<Mutex<bool>>,
 }
 

@@ -1,4 +1,7 @@
 //! Tests of submissions, and of changes that a person makes during an attempt.
+//!
+//! `scripted_relay` answers each local part in its own way: it refuses `bad` and `lazyno`, takes
+//! 400 ms for RCPT to `lazy` and `lazyno`, and as long for a message to `slow`.
 
 use super::*;
 use crate::model::{
@@ -6,6 +9,7 @@ use crate::model::{
 };
 use crate::outbox::submission::parse_envelope;
 
+/// Submits a message by ann to local parts at example.net. `parameters` are those of MAIL.
 pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) -> ObjectId {
     let raw = format!(
         "Subject: to {to:?}\r\nBcc: secret@example.net\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n"
@@ -21,7 +25,9 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
         EnvelopeAddress { email: "ann@example.org".into(), parameters: Some(parameters.collect()) };
     let rcpt_to: Vec<EnvelopeAddress> = to.iter().map(|local| path(local)).collect();
     let now = store.clock().now();
-    let order = parse_envelope(&from, &rcpt_to, now, 9, Duration::from_secs(9999)).unwrap();
+    // More recipients and longer delays than any of these tests has.
+    let (max_recipients, max_delay) = (9, Duration::from_secs(9999));
+    let order = parse_envelope(&from, &rcpt_to, now, max_recipients, max_delay).unwrap();
     let send_at = order.send_at;
     let message = crate::message::header::without_fields(raw.as_bytes(), &["Bcc"]);
     let hash = BlobHash(*blake3::hash(&message).as_bytes());
@@ -73,7 +79,7 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
     let read = |id: ObjectId| store.snapshot().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
     let action = |id: ObjectId| store.snapshot().action(ANN, read(id).action.unwrap()).unwrap();
     let cancel = |id: ObjectId| commit(&store, |txn| txn.cancel_submission(id));
-    // The relay is asked for the recipient: the message has not gone out, and does not any more.
+    // While the relay has not answered RCPT, the message has not gone out, so it can be cancelled.
     until("it is asked for", || relay.count_commands("RCPT TO:<lazy@") > 0).await;
     assert!(cancel(lazy));
     until("it goes out", || {
@@ -85,6 +91,7 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
     assert!(!cancel(slow));
     assert_eq!((read(held).undo, relay.count_commands("RCPT TO:<held@")), (UndoStatus::Pending, 0));
     assert!(cancel(held));
+    // Longer than the relay takes to answer.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let next = submit(&store, &["bob"], &[]);
     until("the next is sent", || read(next).undo == UndoStatus::Final).await;
@@ -147,6 +154,7 @@ async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
     }
     until("the one that went out is done", || action(gone).is_none()).await;
     tokio::time::sleep(Duration::from_millis(800)).await;
+    // An attempt counts only from when it is recorded, right before the message would go out.
     for id in [reply, taken, refused] {
         let held = action(id).unwrap();
         assert_eq!((held.state, held.attempts), (ActionState::Held, 0), "{held:?}");
@@ -174,7 +182,7 @@ async fn action_that_changed_since_it_was_read_is_neither_overwritten_nor_put_of
         txn.update_action(&read, &Action { state: ActionState::Held, ..read.clone() })
     });
     assert!(matches!(stale, Err(Error::Conflict(_))), "{stale:?}");
-    // A worker that read the action before a person asked for it does not put it off.
+    // A worker that read the action before a person made it urgent does not put it off.
     let later = read.due.after(Duration::from_secs(600));
     commit(&store, |txn| txn.defer_actions(&[(id, WakeCondition::Due(read.due))], later));
     assert_eq!(store.snapshot().action(ANN, id).unwrap(), Some(urgent.clone()));

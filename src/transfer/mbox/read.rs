@@ -10,7 +10,8 @@ use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
-/// At least so many bytes of a `From ` line are read. The rest of a longer one may be ignored.
+/// The number of bytes of a `From ` line that are read at least. The rest of a longer line may be
+/// ignored.
 const MAX_FROM_LINE_BYTES: usize = 1024;
 /// The first message of a file is data of the program that wrote it (c-client, that is Pine and UW
 /// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`. Any other message, and
@@ -134,8 +135,8 @@ impl<R: BufRead> MboxReader<R> {
         }
     }
 
-    /// Reads a line with its ending, and appends its first `max` bytes. Returns whether these are
-    /// the whole line.
+    /// Reads a line with its ending, and appends it to `out` until that has `max` bytes. Returns
+    /// whether the whole line was appended. At the end of the file, appends nothing.
     fn line(&mut self, out: &mut Vec<u8>, max: usize) -> io::Result<bool> {
         let mut whole = true;
         loop {
@@ -190,6 +191,7 @@ impl<R: BufRead> MboxReader<R> {
             }));
         };
         body.drain(..message_start);
+        // `write` ended the message with a line ending of its own.
         if mark.open {
             body.pop();
         }
@@ -238,6 +240,7 @@ fn is_added(line: &[u8]) -> bool {
 /// flags, and where the message begins; `None` if no export wrote the message.
 fn added_fields(body: &[u8]) -> Option<(ExportMark, MessageFlags, usize)> {
     let (mut flags, mut at) = (MessageFlags::default(), 0usize);
+    // An export adds at most four fields, of one line each.
     for line in body.split_inclusive(|byte| *byte == b'\n').take(4) {
         at = at.saturating_add(line.len());
         let colon = memchr::memchr(b':', line)?;

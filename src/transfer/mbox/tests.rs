@@ -1,3 +1,5 @@
+//! Tests of writing mbox files, and of reading them and those of other programs.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -82,7 +84,8 @@ fn files_of_other_programs_are_read() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
 }
 
-/// Only what a mail program wrote as the first message for itself is no mail.
+/// What a mail program wrote for itself is recognised only as the first message of a file. Anywhere
+/// else the same text is mail.
 #[test]
 fn internal_data_of_a_mail_program_is_told_from_mail_with_its_subject() {
     let subject = "Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n";

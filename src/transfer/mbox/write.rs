@@ -66,8 +66,8 @@ fn crlf_to_lf(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Returns the envelope sender, as Return-Path names it. If there is none, or it is `<>` or too
-/// long, that is `MAILER-DAEMON`.
+/// Returns the printable ASCII of Return-Path without blanks, `<` and `>`: the envelope sender. If
+/// nothing is left, or more than `MAX_SENDER_BYTES`, returns `MAILER-DAEMON`.
 fn sender(bytes: &[u8]) -> String {
     let path =
         header::first(bytes, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();

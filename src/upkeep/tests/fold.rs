@@ -1,4 +1,4 @@
-//! Folding with the fold sizes of the service.
+//! Tests of folding the search index, most of them with the fold sizes of the service.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::upkeep::steps::{fold_index, fold_index_by};
 
 const ACCOUNT: AccountId = AccountId(1);
 
+/// Delivers emails, each to one of the addresses `w0` to `w6` in turn, beginning with `w0`.
 fn deliver(store: &Store, count: i64) {
     for at in 0..count {
         let raw =
@@ -59,6 +60,7 @@ fn breaches(store: &Store) -> Vec<Breach> {
 #[test]
 fn address_in_a_field_is_found_before_and_after_folding() {
     let store = store();
+    // The first `limit` emails that have the address in one of the fields.
     let named = |who: &str, fields, limit| {
         let text = Address::from_parts(who, "example.net").reversed_domain();
         let mut found = Vec::new();
@@ -126,7 +128,7 @@ fn check_reports_emails_with_tokens_of_another_message() {
         });
         ticket.wait_blocking().unwrap();
     }
-    // One for each email, also after they are folded.
+    // One breach for each of the two emails, also after they are folded.
     assert_eq!(breaches(&store).len(), 2);
     let sizes = FoldSizes { rows: 1, ..FoldSizes::default() };
     while fold_index_by(&store, ACCOUNT, &sizes).unwrap() {}
