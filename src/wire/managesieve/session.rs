@@ -253,11 +253,14 @@ impl Session {
     /// Passes a request on to the driver, unless it can be refused without one.
     fn request(&mut self, request: Request) -> Option<Step> {
         let max = self.settings.max_script;
+        let is_empty = match &request {
+            Request::HaveSpace { size, .. } => *size == 0,
+            Request::Put { script, .. } => script.is_empty(),
+            _ => false,
+        };
         match &request {
+            _ if is_empty => self.refuse(None, "the script is empty"),
             Request::HaveSpace { size, .. } if *size > max as u64 => self.refuse_size(),
-            Request::Put { script, .. } if script.is_empty() => {
-                self.refuse(None, "the script is empty")
-            }
             _ => Some(Step::Do(request)),
         }
     }

@@ -247,6 +247,8 @@ fn scripts_are_stored_listed_activated_and_given_back() {
         S: OK
         C: HaveSpace "foobar" 201
         S: NO (QUOTA/MAXSIZE) "a script may have up to 200 bytes"
+        C: HAVESPACE "foobar" 0
+        S: NO "the script is empty"
         C: Putscript "mysievescript" {17+}
         C: #comment
         C: keep;
