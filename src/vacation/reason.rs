@@ -30,8 +30,8 @@ reasons! {
     NullSender = "null-sender",
     /// The envelope sender is not a deliverable address.
     BadSender = "bad-sender",
-    /// The envelope sender, or an address within its tags, is an address of the account, or is one
-    /// of `Notice::addresses` (RFC 5230 §4.6).
+    /// The envelope sender, or an address within its tags, is an address of the account, the
+    /// envelope recipient, or one of `Notice::addresses` (RFC 5230 §4.6).
     OwnAddress = "own-address",
     /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
     SystemSender = "system-sender",
@@ -55,8 +55,8 @@ reasons! {
     Spam = "spam",
     /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// Among the addressees in the header is no address of the account, and none of
-    /// `Notice::addresses` (RFC 5230 §4.5).
+    /// The addressees in the header include no address of the account, none of `Notice::addresses`,
+    /// and not the recipient in the envelope (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
     /// The owner excluded the sender (`except`), or does not answer senders like this one
     /// (`Audience`).
