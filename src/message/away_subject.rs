@@ -1,7 +1,8 @@
 //! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! A phrase counts only at the beginning of a subject, and one of Notes anywhere after `AUTO:` at
-//! the beginning, so that people can mention these words in theirs.
+//! A phrase counts only at the beginning of a subject, so that people can mention these words in
+//! their subjects. A phrase of the mail program Notes counts anywhere in a subject that begins with
+//! `AUTO:`.
 
 use super::header::folded;
 

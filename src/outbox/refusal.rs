@@ -95,8 +95,9 @@ fn concerns_relay(answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
 }
 
-/// Whether an answer is "too many recipients" (RFC 3463 §3.6), or 552 in its place (RFC 5321
-/// §4.5.3.1.10). If none was accepted, the number cannot be the reason.
+/// Whether an answer says "too many recipients" by its enhanced code (RFC 3463 §3.6), or has none
+/// and says it by 452, or by 552 in its place (RFC 5321 §4.5.3.1.10). If no recipient was accepted,
+/// their number cannot be the reason.
 fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
     let has_status = matches!(answer.status, [4 | 5, 5, 3]);
     let [class, ..] = answer.status;

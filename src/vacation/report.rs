@@ -81,7 +81,7 @@ const MAX_CORRESPONDENTS: usize = 500;
 const MAX_THREADS_EACH: usize = 50;
 /// The most threads of all correspondents together that are shown.
 const MAX_THREADS: usize = 2000;
-/// The most characters of a subject or a name that are shown.
+/// The most characters of a subject, a name or an address that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
 /// A message that got no reply for one of these reasons counts as automatic mail.
