@@ -6,8 +6,8 @@
 
 use super::header::folded;
 
-/// Phrases of Exchange and others before a colon, or of Gmail before ` Re: `; in the form of
-/// [`folded`].
+/// Phrases, in the form of [`folded`], that count before a colon (as Exchange and others write
+/// them) or before ` Re: ` (as Gmail does).
 const PHRASES: [&str; 67] = [
     "automatic reply",
     "automatische antwort",
@@ -78,7 +78,7 @@ const PHRASES: [&str; 67] = [
     "poissa",
 ];
 
-/// Phrases of Notes, after `AUTO: ` and a name.
+/// Phrases of Notes, which writes them after `AUTO: ` and a name.
 const NOTES: [&str; 6] = [
     "is out of the office",
     "ist ausser haus",

@@ -79,6 +79,7 @@ fn encoded(text: &str) -> String {
             && inner.end <= outer.end
             && inner.body < outer.end
     };
+    // The parts that have no other part within their content.
     let mut leaves: Vec<&PartOffsets> =
         parts.iter().filter(|part| !parts.iter().any(|other| is_within(other, part))).collect();
     leaves.sort_by_key(|part| part.header);

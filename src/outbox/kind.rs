@@ -28,7 +28,7 @@ pub struct NewAction {
 pub struct Rules {
     /// Whether an action that may have been sent counts as sent. If not, it is sent again.
     pub at_most_once: bool,
-    /// How long an action is tried, from when it is first due.
+    /// How long an action is tried, from when it is first due. It makes `Action::expires`.
     pub lifetime: Duration,
     /// Whether the sender, if any, gets a report of recipients that were not reached (RFC 5321
     /// §6.1).

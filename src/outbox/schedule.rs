@@ -58,7 +58,8 @@ pub enum ActionStep {
     /// The action, as changed here, is tried again when it is due.
     Again(Box<Action>),
     /// The action is over, and kept for its owner. It failed (`Failed`) if any recipient was not
-    /// reached, and was sent (`Sent`) otherwise.
+    /// reached: then it stays until a person acts, and its dependants are removed. Otherwise it was
+    /// sent (`Sent`): then it stays until it is due once more, and its dependants may be sent.
     Kept(Box<Action>),
 }
 
@@ -311,7 +312,7 @@ fn finish(
             ..after
         })),
         (false, _) if is_reached => ActionStep::Done,
-        // Nobody waits and nobody failed: there are no recipients.
+        // Nobody waits and nobody failed: there are no recipients, which `queue_action` refuses.
         (false, None) => ActionStep::Done,
         (false, Some(_)) => ActionStep::Dropped,
     };

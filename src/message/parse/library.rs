@@ -127,6 +127,7 @@ impl<'a> LibraryMessage<'a> {
             if offset >= self.ends.0 {
                 return self.ends.1;
             }
+            // What lies before the body is in the header, which may have been replaced.
             offset
                 .checked_sub(self.bodies.0)
                 .map_or(self.header, |inner| self.bodies.1.saturating_add(inner))
