@@ -4,7 +4,8 @@
 //!   previous, so a reply counts for 30 to 60 minutes.
 //! - A reply is counted before it is committed, so that two deliveries cannot both send the last
 //!   reply that a limit allows. The caller refunds it if it is not sent.
-//! - `deliver` limits notifications and redirects in the same way, with limiters of their own.
+//! - `deliver` limits notifications (with reports that a script refused a message) and redirects in
+//!   the same way, with limiters of their own.
 
 use std::collections::HashMap;
 
