@@ -2,7 +2,7 @@
 //!
 //! A phrase counts only at the beginning of a subject, so that people can mention these words in
 //! their subjects. A phrase of the mail program Notes counts anywhere in a subject that begins with
-//! `AUTO:`.
+//! `AUTO:` in capitals.
 
 use super::header::folded;
 

@@ -163,6 +163,8 @@ pub struct MdnDraft {
     pub original: Option<Vec<u8>>,
 }
 
+/// Composes the message of a notification. Of `reporter`, the id and the time are used, and not the
+/// host: `draft.disposition` names the program that reports.
 #[must_use]
 pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     report(&ReportDraft {

@@ -324,8 +324,8 @@ fn finish(
 #[must_use]
 pub fn wants_no_report(action: &Action, target: &Target) -> bool {
     // A `DsnNotify` without any flag stands for no NOTIFY, with which failures are reported.
-    let asked_for_none = target
+    let is_wanted = target
         .notify
-        .is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
-    action.sender.is_none() || !rules(action.kind).bounces || asked_for_none
+        .is_none_or(|notify| !notify.never && (notify.failure || notify == Default::default()));
+    action.sender.is_none() || !rules(action.kind).bounces || !is_wanted
 }

@@ -66,7 +66,8 @@ pub struct Terms<'a> {
     pub circle: Circle,
 }
 
-/// Where a copy of a reply is filed (RFC 8580).
+/// Where a copy of a reply is filed (RFC 8580). If there is no such mailbox, `deliver::copy` takes
+/// Sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
     pub mailbox: String,

@@ -170,6 +170,7 @@ fn built(body: PartDraft) -> Vec<u8> {
     let subject = EncodedField::new("Subject", &FieldValue::Text("x".into())).unwrap();
     let raw = build(&MessageTree { fields: vec![subject], body }, "seed");
     for line in raw.split_inclusive(|byte| *byte == b'\n') {
+        // 998 bytes and CRLF.
         assert!(line.len() <= 1000 && !line.contains(&0), "{}", line.escape_ascii());
     }
     raw
