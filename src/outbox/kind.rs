@@ -33,7 +33,7 @@ pub struct Rules {
     /// Whether the sender, if any, gets a report of recipients that were not reached (RFC 5321
     /// §6.1).
     pub bounces: bool,
-    /// Whether a finished action is kept for a while for its owner.
+    /// Whether an action that is over is kept for its owner (`ActionStep::Kept` says how long).
     pub is_kept: bool,
 }
 
