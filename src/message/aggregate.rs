@@ -3,10 +3,12 @@
 //! are a `multipart/mixed`, or nothing but the attachment.
 //!
 //! - Both RFCs define the file name: the reporter, the domain, the begin and the end in seconds,
-//!   with `!` between them. The name counts only with a media type in which such files are sent.
-//! - Only the header of the message is read, or of a `multipart/mixed` the headers of its top-level
-//!   parts, in the first `limits::MAX_REPORT_SEARCH_BYTES` of the body. A report within a forwarded
-//!   message does not count, nor one in a message that answers or forwards another.
+//!   with `!` between them. The name counts only with a media type in which such files are sent. A
+//!   media type that only such reports have counts with any file name, and without one.
+//! - Only the header of the message is read, or of a `multipart/mixed` the headers of its first
+//!   `limits::MAX_REPORT_PARTS` top-level parts, in the first `limits::MAX_REPORT_SEARCH_BYTES` of
+//!   the body. A report within a forwarded message does not count, nor one in a message that
+//!   answers or forwards another.
 
 use super::header::{Field, Header, first};
 use super::parse::media;
@@ -66,7 +68,8 @@ struct BodyHeader {
 }
 
 impl BodyHeader {
-    /// Reads a header. `first` finds its first field of a name.
+    /// Reads a header, whose first field of a name `first` finds. `None` if it has no Content-Type
+    /// that can be parsed.
     fn of<'a>(first: impl Fn(&str) -> Option<Field<'a>>) -> Option<Self> {
         let read = |field: Field<'_>| media(field.value);
         let (kind, mut params) = first("Content-Type").and_then(read)?;
@@ -100,7 +103,8 @@ impl BodyHeader {
 }
 
 /// Whether a file name is `reporter!domain!begin!end` or `reporter!domain!begin!end!unique`, with a
-/// known ending. The times are seconds since 1970, so they have nine digits or more.
+/// known ending. Reporter and domain have a dot and no white space. The times are seconds since
+/// 1970, so they have nine digits or more.
 fn is_report_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let Some(stem) =
@@ -119,7 +123,8 @@ fn is_report_name(name: &str) -> bool {
     }
 }
 
-/// The parts of a body, each from its header on, up to `limits::MAX_REPORT_PARTS`.
+/// The first `limits::MAX_REPORT_PARTS` parts of a body, each from its header to the end of the
+/// body: only the headers are read.
 fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
     let line = format!("--{boundary}").into_bytes();
     let starts: Vec<usize> = memchr::memmem::find_iter(body, &line)

@@ -34,10 +34,14 @@ pub struct AutoReplyFacts {
     /// The valid addresses in To, Cc, Bcc and the Resent- forms of these fields, up to
     /// `limits::MAX_ADDRESSEES`.
     pub destinations: Vec<Address>,
+    /// The people in From, at most `limits::MAX_FIELD_ADDRESSES`, even if an address is missing.
     pub from: Vec<EmailAddress>,
+    /// Decoded, on one line.
     pub subject: Option<String>,
     /// Without angle brackets, as all ids here.
     pub message_id: Option<String>,
+    /// At most `limits::MAX_FIELD_ADDRESSES` ids, as in `references`: of more, the first and the
+    /// last.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
     /// The languages that the sender reads, best first (`language::languages`).
@@ -101,8 +105,9 @@ impl AutoReplyFacts {
         facts
     }
 
-    /// Returns who most likely sent a message whose envelope is not known: the address of
-    /// Return-Path, or else of From. `None` also for the null path.
+    /// Returns who most likely sent the message `raw`, from which these facts were read, if its
+    /// envelope is not known: the address of Return-Path, or without such a field that of From.
+    /// `None` if the one that counts has no valid address; so a Return-Path `<>` gives `None`.
     #[must_use]
     pub fn probable_sender(&self, raw: &[u8]) -> Option<Address> {
         let path = Header::split(raw).first("Return-Path").map(|field| field.unfolded());
@@ -201,14 +206,14 @@ fn add_ids(ids: &mut Vec<String>, field: &Field<'_>) {
     }
 }
 
-/// The words of a value, separated by commas, semicolons, blanks and tabs: in lower case, without
-/// comments and the quotes around them. An encoded word, which RFC 2047 §5 forbids here, counts
-/// decoded.
+/// The words of a value, separated by commas, semicolons, blanks and tabs. They are in lower case;
+/// comments, and quotes around a word, are left out. An encoded word, which RFC 2047 §5 forbids
+/// here, counts decoded.
 fn words(field: &Field<'_>) -> Vec<String> {
     words_of(&field.without_comments())
 }
 
-/// The words before the parameters.
+/// The words of a value before its first semicolon.
 fn keywords(field: &Field<'_>) -> Vec<String> {
     words_of(field.without_comments().split(';').next().unwrap_or_default())
 }
@@ -295,6 +300,7 @@ mod tests {
             subject(b"Subject: \xf0\xd2\xc9\r\nContent-Type: text/plain; charset=koi8-r\r\n\r\n"),
             "При"
         );
+        // Blank lines before the header do not end it.
         assert_eq!(
             subject(b"\r\nSubject: caf\xe9\r\nAuto-Submitted: auto-replied\r\n\r\n"),
             "café"

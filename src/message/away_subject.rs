@@ -1,12 +1,13 @@
 //! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! A phrase counts only at the beginning of a subject, and one of Notes anywhere after `AUTO:` at
-//! the beginning, so that people can mention these words in theirs.
+//! A phrase counts only at the beginning of a subject, so that people can mention these words in
+//! their subjects. A phrase of the mail program Notes counts anywhere in a subject that begins with
+//! `AUTO:` in capitals.
 
 use super::header::folded;
 
-/// Phrases of Exchange and others before a colon, or of Gmail before ` Re: `; in the form of
-/// [`folded`].
+/// Phrases, in the form of [`folded`], that count before a colon (as Exchange and others write
+/// them) or before ` Re: ` (as Gmail does).
 const PHRASES: [&str; 67] = [
     "automatic reply",
     "automatische antwort",
@@ -77,7 +78,7 @@ const PHRASES: [&str; 67] = [
     "poissa",
 ];
 
-/// Phrases of Notes, after `AUTO: ` and a name.
+/// Phrases of Notes, which writes them after `AUTO: ` and a name.
 const NOTES: [&str; 6] = [
     "is out of the office",
     "ist ausser haus",

@@ -49,7 +49,7 @@ pub struct Draft {
     pub entity: Option<String>,
 }
 
-/// Longer subjects are cut.
+/// Longer subjects are cut between characters.
 const MAX_SUBJECT_BYTES: usize = 400;
 
 /// Returns the bytes of a message that is no `multipart/report`; `report` writes those.
@@ -84,6 +84,7 @@ pub fn build(draft: &Draft) -> Vec<u8> {
     if let (Some(html), None) = (&draft.html, &draft.entity) {
         builder = builder.html_body(crlf_lines(html));
     }
+    // Writing to a vector cannot fail.
     builder.write_to_vec().unwrap_or_default()
 }
 

@@ -109,8 +109,9 @@ fn zone_offset(word: &str) -> Option<i16> {
     hours.checked_mul(60)
 }
 
-/// Returns the days since 1970-01-01 in the Gregorian calendar, by years that begin in March: five
-/// months from March on have 153 days, 400 years have 146,097, and 719,468 are before 1970-01-01.
+/// Returns the days since 1970-01-01 in the Gregorian calendar, by years that begin in March. Five
+/// months from March on have 153 days, and 400 years have 146,097. 719,468 days lie between
+/// 0000-03-01 and 1970-01-01.
 fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

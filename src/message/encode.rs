@@ -1,7 +1,7 @@
-//! Encodes quoted-printable (RFC 2045 §6.7). The encoder of `encodify` takes a bare LF for a line
-//! end; here every byte decodes to itself.
+//! Encodes quoted-printable (RFC 2045 §6.7). The encoder of the library `encodify` takes a bare LF
+//! for a line end; here every byte decodes to itself.
 
-/// Without the `=` of a soft line break.
+/// The longest line, without the `=` of a soft line break.
 const MAX_LINE_BYTES: usize = 75;
 
 /// Appends the bytes as quoted-printable. Only CRLF is kept as a line end.
@@ -36,6 +36,7 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a byte as `=` and two hexadecimal digits.
 pub(super) fn escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');

@@ -1,8 +1,9 @@
 //! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that relays accept it. The
 //! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes. They
-//! are ASCII, unless a message within the entity is not.
+//! are ASCII, except in a message within the entity, and in a part within it that names
+//! quoted-printable, base64 or uuencode and still is not ASCII.
 //!
-//! - A part that needs an encoding and has none becomes quoted-printable.
+//! - A part that needs an encoding and names none becomes quoted-printable.
 //! - A message within the entity is not encoded (RFC 2046 §5.2.1), only lines that are too long are
 //!   broken. If the content then is not ASCII, it is declared as 8-bit.
 
@@ -13,7 +14,7 @@ use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
 
-/// Longer fields are dropped.
+/// Fields with a longer value are dropped.
 const MAX_FIELD_BYTES: usize = 900;
 const MAX_LINE_BYTES: usize = 998;
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
@@ -78,6 +79,7 @@ fn encoded(text: &str) -> String {
             && inner.end <= outer.end
             && inner.body < outer.end
     };
+    // The parts that have no other part within their content.
     let mut leaves: Vec<&PartOffsets> =
         parts.iter().filter(|part| !parts.iter().any(|other| is_within(other, part))).collect();
     leaves.sort_by_key(|part| part.header);

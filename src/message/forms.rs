@@ -58,8 +58,8 @@ const URL_FIELDS: [&str; 6] =
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
 /// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369), so that
-/// `Email/set` leaves the field out if its value is empty. True also for Bcc, whose grammar allows
-/// none: without a value the field says nothing.
+/// `Email/set` leaves the field out if its value is empty. True also for Bcc, though its grammar
+/// allows an empty value: without a value the field says nothing.
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]
@@ -163,7 +163,8 @@ fn urls(field: &Field<'_>) -> Vec<String> {
     out
 }
 
-/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3).
+/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3). Without `:asForm` the form is Raw, and
+/// `:all` may be missing, too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HeaderProperty {
     /// The name of the field as the client wrote it.

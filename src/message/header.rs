@@ -6,7 +6,8 @@
 //!   with one of the common fields follows (`start`).
 //! - `Header` finds all fields once. The functions of this file walk over the header each time.
 //! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`, and among the first
-//!   `limits::MAX_HEADER_FIELDS` lines, a folded field counted as one.
+//!   `limits::MAX_HEADER_FIELDS` lines, a folded field counted as one. Only the search for the
+//!   body, and `without_fields`, have no such bounds.
 
 mod field;
 mod index;
@@ -67,6 +68,7 @@ pub fn is_message(raw: &[u8]) -> bool {
 /// are not longer than `limits::MAX_PREAMBLE_BYTES`; otherwise 0.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
+    // Nothing that is skipped begins so.
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
         return 0;
     }
@@ -229,7 +231,8 @@ impl<'a> Iterator for FoldedLines<'a> {
 struct Fields<'a> {
     whole: &'a [u8],
     lines: FoldedLines<'a>,
-    /// The charset of the body. Set when the first value that is not UTF-8 is found.
+    /// The charset of the body: `Some(None)` if the header names none that is known. Set when the
+    /// first value that is not UTF-8 is found.
     declared: Option<Option<CharsetCodec>>,
     /// Whether the first line that is no field ends the iteration (`leading_fields`).
     strict: bool,

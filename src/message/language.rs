@@ -49,8 +49,8 @@ fn is_tag(tag: &str) -> bool {
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
-/// Parses a weight: `0.8` is 800. `1`, and whatever begins with `1.`, is 1000. Any other invalid
-/// weight is 0.
+/// Parses a weight: `0.8` is 800. `1`, and whatever begins with `1.`, is 1000, even if it is
+/// invalid, as `1.5`. Any other invalid weight is 0. Only three digits of a fraction are read.
 fn thousandths(text: &str) -> u16 {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits: String = fraction.chars().chain("000".chars()).take(3).collect();

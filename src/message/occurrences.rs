@@ -41,8 +41,8 @@ impl Occurrences {
         words_of(&self.0)
     }
 
-    /// Sorts each bucket that is not in order. Nearly all buckets are: most occurrences in a bucket
-    /// are of one word, and their positions were pushed in order.
+    /// Sorts each bucket that is not in order. Nearly all buckets are in order: most occurrences in
+    /// a bucket are of one word, and their positions were pushed in order.
     fn sort_buckets(&mut self, ends: &[u32]) {
         for at in 1..self.0.len() {
             let (before, packed) = (self.0.get(at.wrapping_sub(1)), self.0.get(at));
@@ -60,6 +60,8 @@ impl Occurrences {
 
     /// Returns the occurrences bucket by bucket, and where each bucket ends.
     fn divide(&self) -> (Vec<u64>, [u32; 1 << BUCKET_BITS]) {
+        // First the number of occurrences in each bucket, then where the bucket begins, and in the
+        // end, when it is filled, where it ends.
         let mut ends = [0u32; 1 << BUCKET_BITS];
         for packed in &self.0 {
             if let Some(count) = ends.get_mut(bucket(*packed)) {

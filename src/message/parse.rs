@@ -56,7 +56,8 @@ pub fn html_text(html: &str) -> String {
 
 /// Bytes of text from which a preview is made.
 const PREVIEW_BYTES: usize = 4096;
-/// Bytes of text for a second try, if the first gave less than a full preview.
+/// Bytes of text for a second try, if the first gave less than a full preview: a style sheet may
+/// come before the first word of HTML.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
 /// How many decoded texts are kept, of at most `decode::DECODE_CHUNK` encoded bytes each.
@@ -152,9 +153,9 @@ impl<'a> Message<'a> {
         self.library.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
-    /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or that
-    /// of `structure` if the message has a media type without a subtype or an invalid multipart,
-    /// which the library does not take for text.
+    /// Returns the parts of one of the lists of RFC 8621 §4.1.4. It is the list of the library. But
+    /// if a media type in the message has no subtype, or a multipart is invalid, it is the list of
+    /// `structure`: such a part usually is text, and the library does not take it for text.
     fn listed<'m>(
         &'m self,
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
@@ -180,7 +181,6 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);
-        // A style sheet may come before the first word.
         if preview.chars().count() < limits::MAX_PREVIEW_CHARS && self.raw().len() > PREVIEW_BYTES {
             return self.preview_within(PREVIEW_BYTES_HTML);
         }
@@ -270,7 +270,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the last field of this name in the header of a part. For the whole message, only
-    /// MIME fields may be asked for.
+    /// MIME fields may be asked for: the library may have been given no others (`library`).
     fn field<'m>(&self, part: &MessagePart<'m>, name: &str) -> Option<Field<'m>>
     where
         'a: 'm,
@@ -356,7 +356,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Returns the charset of a part, and whether it is known. None at all is known, too: the default.
+/// Returns the charset of a part, and whether it is known. If the part names none, the default
+/// counts as known.
 fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     match part
         .content_type()

@@ -9,7 +9,8 @@ use crate::model::{Secrets, ThreadKey, limits};
 
 /// Returns the ids in the value of a field, in order, without angle brackets.
 ///
-/// - Of too many ids, or in too long a value, those in the middle are left out.
+/// - Of more than `limits::MAX_FIELD_ADDRESSES` ids, or in a value of more than
+///   `limits::MAX_FIELD_BYTES`, those in the middle are left out.
 /// - Text outside of `<...>` is skipped. A value without any bracket counts as an id if it is one
 ///   word with an `@`, and has none of `( ) , ; "`.
 /// - Controls, and blanks outside of quotes, are removed.
@@ -62,8 +63,9 @@ fn unquoted_id(text: &str) -> Option<(String, &str)> {
 }
 
 /// As `unquoted_id`, for an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold
-/// blanks and brackets. The end is looked for in twice the bytes of the longest id. If it is not
-/// there, this uses up one of the attempts, since the next may walk over the same bytes again.
+/// blanks and brackets. `None` if the id has no quotes, or no attempts are left. The end of the id
+/// is looked for in twice the bytes of the longest id. If it is not there, the result is `None`,
+/// and this uses up one of the attempts, since the next may walk over the same bytes again.
 fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {

@@ -1,6 +1,6 @@
 //! Makes the database rows of a message, the same however it came into the store.
 //!
-//! A panic of a parser goes on to the caller, except of `rows_of_any`.
+//! If a parser panics, `rows_of_any` catches that. The other functions let it go on to the caller.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
@@ -29,6 +29,7 @@ pub fn rows_without_content(raw: &[u8]) -> MessageRows {
     MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() }
 }
 
+/// Makes the rows of a parsed message.
 #[must_use]
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     rows_of_hashed(message, BlobHash(*blake3::hash(message.raw()).as_bytes()), secrets)

@@ -49,6 +49,7 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         write_header(header, "7bit", out);
         return parts(body, &boundary, depth, out);
     }
+    // A `message/partial` holds a piece of a message (RFC 2046 §5.2.2), so it is encoded whole.
     if media.starts_with("message/") && media != "message/partial" {
         write_header(header, "7bit", out);
         return write_entity(body, depth.saturating_add(1), out);
@@ -109,7 +110,8 @@ fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The boundary in a Content-Type value. RFC 2046 §5.1.1 allows 70 bytes; some programs write more.
+/// The boundary in a Content-Type value. RFC 2046 §5.1.1 allows 70 bytes; some programs write more,
+/// so up to 200 are taken.
 fn boundary(value: &str) -> Option<String> {
     let lower = value.to_ascii_lowercase();
     let mut search_from = 0usize;

@@ -3,8 +3,9 @@
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
 
-/// Returns the subject in NFKC and case-folded, without text in square brackets, leading words
-/// before a colon (of any language), and white space. Threads compare subjects in this form.
+/// Returns the form in which threads compare subjects: in NFKC and case-folded, without white
+/// space, text in square brackets, and words before a colon at the beginning (`Re:`, of any
+/// language). A bracket that is not closed stays.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
     let folded: String = if subject.is_ascii() {
@@ -25,14 +26,15 @@ pub fn thread_subject(subject: &str) -> String {
 }
 
 /// Returns the base subject (RFC 5256 §2.1), in NFKC with single spaces, in its own case. Leaders
-/// of other languages than English stay, unlike in [`thread_subject`].
+/// of other languages than English stay, unlike in [`thread_subject`]. Lists are sorted by it.
 #[must_use]
 pub fn base_subject(subject: &str) -> String {
     reduce(subject).0
 }
 
 /// Whether a subject is that of a reply or of a forwarded message, by RFC 5256 §2.1: `base_subject`
-/// drops `Re:`, `Fw:`, `Fwd:` or `(fwd)`, and not only words in square brackets.
+/// drops `Re:`, `Fw:`, `Fwd:`, `(fwd)` or `[Fwd: ...]`, and not only other words in square
+/// brackets.
 #[must_use]
 pub fn is_reply_or_forward(subject: &str) -> bool {
     reduce(subject).1
@@ -67,11 +69,13 @@ fn without_trailers<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     }
 }
 
-/// Steps 3 to 5 of RFC 5256 §2.1. Sets `is_answer` if it drops more than words in square brackets.
+/// Steps 3 to 5 of RFC 5256 §2.1, which calls a word in square brackets a blob. Sets `is_answer` if
+/// it drops more than blobs.
 fn without_leaders<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_start();
-        // One walk over the blobs (`[...]`) serves both rules: many of them take linear time.
+        // Blobs before a `Re:` are dropped with it, and otherwise as long as a text is left. One
+        // walk over the blobs serves both rules, so that many of them take linear time.
         let mut after_last_blob = rest;
         let mut ahead = rest;
         while let Some(next) = after_blob(ahead) {

@@ -113,7 +113,8 @@ impl TokenSink for HashedTokens<'_> {
 struct HashMemo {
     /// The key of the hashes.
     secret: [u8; 16],
-    /// Each word has one slot: its `AsciiWord::short_key` and its hash.
+    /// Each word has one slot: its `AsciiWord::short_key` and its hash. In an unused slot the key
+    /// is 0, which no word has.
     slots: Vec<(u64, u32)>,
 }
 

@@ -9,8 +9,9 @@ use crate::model::{Address, Envelope, Recipient, UtcMillis};
 /// Received gives as this server's id of the delivery. Delivered-To has `delivered_to`, the address
 /// of the account that matched; Received has the one that the client gave for the recipient.
 ///
-/// No value that the client sent can begin another field: control characters are dropped, and long
-/// values are cut.
+/// No value that the client sent can begin another field: control characters are dropped. Long
+/// values are cut: names to 255 characters, the client's address and `id` to 64, mail addresses to
+/// `MAX_ADDRESS_BYTES`.
 #[must_use]
 pub fn prefix(
     envelope: &Envelope,

@@ -72,7 +72,8 @@ pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'stati
     })
 }
 
-/// A reply stays expired: it would come too late.
+/// Begins a new lifetime if that of the action is over. A reply stays expired: it would come too
+/// late.
 fn renew_lifetime(action: &Action, now: UtcMillis) -> Action {
     let rules = rules(action.kind);
     let expires = if rules.at_most_once || now < action.expires {

@@ -1,9 +1,10 @@
-//! Computes the key by which an equal action is found in the queue.
+//! Computes the key by which an equal action is found in the queue (`Action::duplicate_key`).
 
 use crate::model::{ActionKind, Address};
 
-/// Returns a digest of the kind, the sender, the recipients in any order, and `about`. Each part is
-/// preceded by its length, so that different parts never give the same input.
+/// Returns a digest of the kind, the sender, the recipients in any order, and `about`, which tells
+/// actions apart that are equal otherwise. Each part is preceded by its length, so that different
+/// parts never give the same input.
 #[must_use]
 pub fn coalescing_key(
     kind: ActionKind,

@@ -1,7 +1,9 @@
-//! Remembers destinations, and the relay, that refuse mail.
+//! Remembers destinations (domains of recipients), and the relay, that refuse mail.
 //!
 //! - After each refusal a destination rests, longer each time. Then one action probes it; the
 //!   others go on only when a probe gets through.
+//! - The queue asks here before it sends an action. It does not ask for one that a person wants
+//!   tried now: that one goes in any case.
 //! - All of this is in memory, and is learned anew after a restart.
 //! - Rests are measured by monotonic time.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends first is
@@ -29,13 +31,15 @@ pub enum SendPermission {
     NotBefore(MonotonicMillis),
 }
 
-/// The refusals of one destination, or of the relay.
+/// The refusals of one destination, or of the relay. `Trouble::default` is a destination that
+/// works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     /// Refusals in a row; 0 if the destination works.
     failures: u32,
-    /// When the rest ends.
+    /// When the rest after the last refusal ends.
     until: MonotonicMillis,
+    /// Whether an action is being sent that tries whether the destination takes mail again.
     is_probed: bool,
 }
 
@@ -66,7 +70,8 @@ impl Trouble {
     }
 
     /// Notes a refusal, or that the destination could not be reached. Refusals during a rest, by
-    /// actions that were under way when it began, do not count.
+    /// actions that were under way when it began, do not count. `pace` and `jitter` make the length
+    /// of the rest (`RetrySchedule::delay`).
     pub fn record_refusal(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
@@ -123,8 +128,8 @@ impl Destinations {
     }
 
     /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` of
-    /// these in a row count as a refusal of the domain. After a refusal of the domain, each one
-    /// does.
+    /// these in a row count as a refusal of the domain. Once it has refused as a whole, each of
+    /// them counts as such a refusal, until `record_success`.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,

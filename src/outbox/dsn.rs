@@ -20,6 +20,7 @@ use crate::model::{
 struct DsnRecipient<'a> {
     original: Option<&'a OriginalRecipient>,
     address: &'a Address,
+    /// The value of the field Action (RFC 3464 §2.3.3).
     action: &'static str,
     status: [u8; 3],
     diagnostic: Option<&'a str>,
@@ -109,8 +110,8 @@ pub fn compose_failed(
     )
 }
 
-/// Reports to the envelope sender that a script refuses a message that was accepted (RFC 5429 §2.1,
-/// `ereject`). NOTIFY has no influence.
+/// Reports to the envelope sender that a script refuses a message that is accepted (RFC 5429 §2.1,
+/// `ereject`; `deliver::refuse` says when). The report does not depend on the sender's NOTIFY.
 #[must_use]
 pub fn compose_rejected(
     envelope: &Envelope,

@@ -3,6 +3,9 @@
 //! Queue the action in the commit that causes it: a receipt with `Txn::queue_message`, which also
 //! stores its message; a submission with `Txn::submit`, which also creates the `EmailSubmission`;
 //! others with `Txn::queue_action`.
+//!
+//! In the types below, `email` is the email that the action is about; `None` if there is none, or
+//! it is not known yet: a delivery sets it in the action when it files the email.
 
 use std::time::Duration;
 
@@ -25,12 +28,12 @@ pub struct NewAction {
 pub struct Rules {
     /// Whether an action that may have been sent counts as sent. If not, it is sent again.
     pub at_most_once: bool,
-    /// How long an action is tried, from when it is first due.
+    /// How long an action is tried, from when it is first due. It makes `Action::expires`.
     pub lifetime: Duration,
     /// Whether the sender, if any, gets a report of recipients that were not reached (RFC 5321
     /// §6.1).
     pub bounces: bool,
-    /// Whether a finished action is kept for a while for its owner.
+    /// Whether an action that is over is kept for its owner (`ActionStep::Kept` says how long).
     pub is_kept: bool,
 }
 
@@ -57,10 +60,11 @@ pub fn rules(kind: ActionKind) -> Rules {
 pub struct ReplyAction {
     /// The envelope sender of the answered message.
     pub recipient: Address,
-    /// `None` if the answered message was not stored.
     pub email: Option<EmailId>,
+    /// The told row that is removed if the reply cannot be sent (`UnsentAction::forget_told`).
     pub told: Option<ToldKey>,
-    /// The reply expires then, or at the end of its lifetime if that is earlier.
+    /// The reply expires then, or at the end of its lifetime if that is earlier. `None`: at the end
+    /// of its lifetime.
     pub until: Option<UtcMillis>,
     /// Without angle brackets.
     pub message_id: String,
@@ -82,7 +86,7 @@ pub struct RedirectAction {
     pub blob: BlobHash,
 }
 
-/// A message by this server, from `<>`.
+/// A message by this server, from `<>`: `kind` is `Notify`, `Reject` or `Report`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeAction {
     pub kind: ActionKind,
@@ -122,7 +126,7 @@ pub struct SubmissionAction {
     pub email: EmailId,
     /// The message is not sent before this time. `None` or a time in the past: it is due now.
     pub not_before: Option<UtcMillis>,
-    /// The submission that must be sent before this one.
+    /// The submission that must be sent before this one, if any.
     pub after: Option<ActionId>,
     /// Without angle brackets.
     pub message_id: String,

@@ -24,10 +24,11 @@ pub struct MdnRequest {
     /// Disposition-Notification-To: at least one address, without duplicates; at most one more than
     /// `MAX_NOTIFIED`, which shows that there are too many.
     pub to: Vec<EmailAddress>,
-    /// Original-Recipient: type, semicolon, address.
+    /// Original-Recipient: type, semicolon, address; `None` if it is missing or has another form.
     pub original_recipient: Option<String>,
     /// With angle brackets.
     pub message_id: Option<String>,
+    /// The decoded subject.
     pub subject: Option<String>,
     /// Every Return-Path; `None` for `<>` and for one that cannot be parsed.
     return_paths: Vec<Option<Address>>,
@@ -162,6 +163,8 @@ pub struct MdnDraft {
     pub original: Option<Vec<u8>>,
 }
 
+/// Composes the message of a notification. Of `reporter`, the id and the time are used, and not the
+/// host: `draft.disposition` names the program that reports.
 #[must_use]
 pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     report(&ReportDraft {
@@ -177,9 +180,9 @@ pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8>
     })
 }
 
-/// Composes the notification that Sieve's `reject` sends if the message was accepted before (RFC
-/// 5429 §2.2); `None` if there is no envelope sender. `own` is the address by which the sender knew
-/// the recipient.
+/// Composes the notification that Sieve's `reject` sends for a message that is accepted (RFC 5429
+/// §2.2; `deliver::refuse` says when); `None` if there is no envelope sender. `own`, its From, is
+/// the address by which the sender knew the recipient.
 #[must_use]
 pub fn compose_rejection(
     envelope: &Envelope,

@@ -7,8 +7,10 @@
 //!   too, so that a message is neither held nor taken back while it is being sent.
 //! - After a temporary failure the action waits, longer each time, and so do its dependants
 //!   (`Action::after`).
-//! - After a permanent failure the action and its dependants are removed, and the sender gets a
-//!   report if the kind says so. A submission is kept for its owner.
+//! - After a permanent failure for every recipient the action and its dependants are removed. The
+//!   sender gets a report of the recipients that failed, if the kind says so.
+//! - A submission is kept for its owner when it is over. If any recipient failed, its dependants
+//!   are removed.
 //! - A reply that fails for good loses its told row, unless the address is bad, or needs SMTPUTF8
 //!   and the relay lacks it. If the row stayed, one failure would leave a sender without a reply
 //!   for the whole vacation.

@@ -7,6 +7,7 @@ use super::schedule::{AttemptOutcome, RefusalScope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SmtpStage {
+    /// The command MAIL.
     Sender,
     /// RCPT, with the number of recipients of the same message that were accepted before.
     Recipient(usize),
@@ -54,7 +55,8 @@ impl RelayAnswer {
 }
 
 /// Returns what an answer means for the recipients that it is about. 354, the expected answer to
-/// DATA, must be handled before: here it makes no sense. An answer that makes none is temporary.
+/// DATA, must be handled before. Here it makes no sense, like every answer outside of 2xx, 4xx and
+/// 5xx, and such an answer is temporary.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
@@ -87,13 +89,15 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
 }
 
 /// Whether an answer concerns every message alike: the relay closes the connection, or refuses for
-/// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6).
+/// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6). Servers ask for either with status
+/// 5.7.0.
 fn concerns_relay(answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
 }
 
-/// Whether an answer is "too many recipients" (RFC 3463 §3.6), or 552 in its place (RFC 5321
-/// §4.5.3.1.10). If none was accepted, the number cannot be the reason.
+/// Whether an answer says "too many recipients" by its enhanced code (RFC 3463 §3.6), or has none
+/// and says it by 452, or by 552 in its place (RFC 5321 §4.5.3.1.10). If no recipient was accepted,
+/// their number cannot be the reason.
 fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
     let has_status = matches!(answer.status, [4 | 5, 5, 3]);
     let [class, ..] = answer.status;
@@ -102,6 +106,7 @@ fn is_too_many(answer: &RelayAnswer, accepted: usize) -> bool {
 
 fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
+        // RFC 3463 §3.4: the relay's own system, for example `4.3.1`, full.
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
         // RFC 3463 §3.4, §3.5, §3.2: the destination's system, the network to it, or the name of
         // either side fails.

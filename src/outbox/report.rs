@@ -18,7 +18,8 @@ pub struct Reporter<'a> {
     pub now: UtcMillis,
 }
 
-/// Returns the header of the original message, with the empty line, cut to `MAX_HEADER_BYTES`.
+/// Returns the header of the original message, with the empty line, cut to `MAX_HEADER_BYTES`. What
+/// stands before the header (`header::start`) is left out.
 pub(super) fn returned_header(raw: &[u8]) -> &[u8] {
     let raw = header::trimmed(raw);
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()

@@ -44,7 +44,7 @@ pub struct NextStep {
     pub failed: Vec<Target>,
     /// For the log: that the action may have been sent, or is sent as seven-bit text.
     pub note: Option<String>,
-    /// Set if the action is over, failed, and reached nobody.
+    /// Set if the action is over, failed, and reached nobody (also if it is kept).
     pub unsent: Option<UnsentAction>,
 }
 
@@ -55,9 +55,11 @@ pub enum ActionStep {
     Done,
     /// The action failed and reached nobody. It is removed, and its dependants with it.
     Dropped,
+    /// The action, as changed here, is tried again when it is due.
     Again(Box<Action>),
     /// The action is over, and kept for its owner. It failed (`Failed`) if any recipient was not
-    /// reached, and was sent (`Sent`) otherwise.
+    /// reached: then it stays until a person acts, and its dependants are removed. Otherwise it was
+    /// sent (`Sent`): then it stays until it is due once more, and its dependants may be sent.
     Kept(Box<Action>),
 }
 
@@ -70,8 +72,9 @@ pub struct UnsentAction {
     pub forget_told: bool,
 }
 
+/// The `UnsentAction::reason` after `AttemptOutcome::NoSmtpUtf8`.
 pub const NO_SMTPUTF8: &str = "no-smtputf8";
-/// Every other reason, also that the action was removed from the queue.
+/// The `UnsentAction::reason` in every other case, also if the action was removed from the queue.
 pub const NOT_SENT: &str = "not-sent";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,16 +125,19 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A later time was written while the clock was wrong.
+    // A later time was written while the clock was wrong; or the owner chose a later time to send,
+    // and now has the action tried by hand before it.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
-    // `NoSmtpUtf8`, and `EightBit` after the conversion, are no progress.
+    // `NoSmtpUtf8`, and `EightBit` after the conversion, fail a recipient, but are no progress: the
+    // recipients that still wait are not tried at once. (A reply, for which `Unknown` counts as
+    // sent, has only one recipient.)
     let (mut has_progress, mut is_converted) = (false, false);
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
-        // A recipient that was not tried waits on, as one for whom there was no room.
+        // A recipient that was not tried goes on waiting, like one for whom the relay had no room.
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
                 (target.state, has_progress) = (RecipientState::Sent(text), true);
@@ -223,7 +229,8 @@ pub fn is_delayed(action: &Action) -> bool {
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
 
-/// Returns until when an action waits for earlier actions to the same address, at most.
+/// Returns the time up to which an action waits for earlier actions to the same address, unless
+/// they end before it.
 #[must_use]
 pub fn order_deadline(action: &Action, now: UtcMillis) -> UtcMillis {
     // The lifetime begins when an action is first due.
@@ -305,6 +312,7 @@ fn finish(
             ..after
         })),
         (false, _) if is_reached => ActionStep::Done,
+        // Nobody waits and nobody failed: there are no recipients, which `queue_action` refuses.
         (false, None) => ActionStep::Done,
         (false, Some(_)) => ActionStep::Dropped,
     };
@@ -315,8 +323,9 @@ fn finish(
 /// reports, or the sender asked for none (RFC 3461 §4.1).
 #[must_use]
 pub fn wants_no_report(action: &Action, target: &Target) -> bool {
-    let asked_for_none = target
+    // A `DsnNotify` without any flag stands for no NOTIFY, with which failures are reported.
+    let is_wanted = target
         .notify
-        .is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
-    action.sender.is_none() || !rules(action.kind).bounces || asked_for_none
+        .is_none_or(|notify| !notify.never && (notify.failure || notify == Default::default()));
+    action.sender.is_none() || !rules(action.kind).bounces || !is_wanted
 }

@@ -23,6 +23,7 @@ const MAX_HOLDFOR_DIGITS: usize = 9;
 pub struct SubmissionOrder {
     /// `None` is `<>`.
     pub sender: Option<Address>,
+    /// At least one, each folded address once.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
@@ -48,7 +49,8 @@ pub enum BadEnvelope {
 /// (`maxDelayedSend`). Of two recipients with the same folded address, the first is kept.
 ///
 /// # Errors
-/// If the envelope is invalid.
+/// `NoRecipients` and `TooMany` by their number; `Property` for the first invalid sender or
+/// parameter; `Recipients` if only addresses of recipients are invalid.
 pub fn parse_envelope(
     mail_from: &EnvelopeAddress,
     rcpt_to: &[EnvelopeAddress],
@@ -94,7 +96,8 @@ pub fn parse_envelope(
 }
 
 /// Derives the envelope from the header (RFC 8621 §7): from Sender, else From, to every address in
-/// To, Cc and Bcc, without duplicates. `parse_envelope` must check the result.
+/// To, Cc and Bcc, without duplicates. There may be no recipient, and addresses may be invalid:
+/// `parse_envelope` must check the result.
 ///
 /// # Errors
 /// `Property` if Sender (or From) is not exactly one address.
@@ -124,7 +127,8 @@ pub fn derive_envelope(
 }
 
 impl SubmissionOrder {
-    /// `message` is the hash of the message without Bcc.
+    /// `message` is the hash of the message without Bcc, and `message_id` its id, without angle
+    /// brackets.
     #[must_use]
     pub fn into_action(
         self,

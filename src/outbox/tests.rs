@@ -346,6 +346,7 @@ fn destination_that_refuses_gets_one_probe_at_a_time() {
     for n in 0..10_000u64 {
         destinations.record_refusal(n.to_be_bytes(), at(4), &pace, 0);
     }
+    // `MAX_DESTINATIONS`.
     assert!(destinations.len() <= 4096);
 }
 
@@ -398,7 +399,8 @@ proptest! {
                     .map(|(target, _)| target.address.local().to_owned())
                     .collect();
                 for name in reached {
-                    // A message whose fate is unknown may be sent again, unless it is a reply.
+                    // After an unknown outcome a message may be sent again, unless it is a reply.
+                    // So a round with such an outcome does not count for other kinds.
                     let counts = !outcomes.iter().any(is_unknown) || rules(kind).at_most_once;
                     *sent_to.entry(name).or_default() += u32::from(counts);
                 }

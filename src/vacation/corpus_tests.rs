@@ -4,7 +4,8 @@
 //! - Only rows with confidence `high` and the answer `yes` or `no` are compared.
 //! - The recipient is the first address in the message's destination fields that is not the
 //!   sender. Messages without one are left out.
-//! - The owner is away, and no sender was told before.
+//! - The owner is away, and no sender was told before. Header fields of spam filters are not
+//!   believed.
 
 use super::tests::{TestLookup, decide_with};
 use super::{Input, Notice, ReplyDecision, Settings, Silence};

@@ -17,6 +17,7 @@ use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, U
 pub struct Settings {
     /// Further local parts of senders that count as machines, in lower case.
     pub system_senders: Vec<String>,
+    /// Not used by `decide`: see the head of this file.
     pub rate: super::RateLimits,
     /// Whether the header fields of spam filters are believed.
     pub trust_spam_fields: bool,
@@ -90,7 +91,7 @@ pub enum ReplyDecision<R> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
     pub reason: NoReplyReason,
-    /// The evidence, for people.
+    /// The evidence, for people; may be empty.
     pub detail: String,
 }
 
@@ -149,7 +150,7 @@ pub fn decide<'a, L: AccountLookup>(
     if let Some(silence) = silence {
         return Ok(ReplyDecision::Silent(silence));
     }
-    // Only if needed, because this searches the owner's mail.
+    // `knows` is asked only if all other rules allow a reply, because it searches the owner's mail.
     let only_known =
         input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
     Ok(if only_known && !lookup.knows(sender)? {

@@ -20,12 +20,13 @@ const DEFAULT_DAYS: u64 = 7;
 /// The most days between two replies (RFC 5230 §4.1).
 const MAX_DAYS: u64 = 365;
 const DAY_SECONDS: u64 = 24 * 3600;
-/// The most addresses of one action that are used.
+/// The most addresses of one `vacation` action that are used.
 const MAX_ADDRESSES: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
     pub handle: Handle<'a>,
+    /// How long a sender who got the reply counts as told.
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
@@ -36,10 +37,11 @@ pub struct Notice<'a> {
     /// `None`: the subject is made from that of the answered message.
     pub subject: Option<&'a str>,
     pub body: ReplyBody<'a>,
+    /// The language of `body`, if it is known.
     pub language: Option<&'a str>,
-    /// Where a copy of the reply is filed (RFC 8580).
+    /// Where a copy of the reply is filed (RFC 8580); `None`: nowhere.
     pub fcc: Option<Fcc>,
-    /// From this time on the reply is not sent any more.
+    /// From this time on the reply is not sent any more; `None`: it may be sent at any time.
     pub until: Option<UtcMillis>,
     /// Further conditions of the account's response. `None` for a script.
     pub terms: Option<Terms<'a>>,
@@ -60,10 +62,12 @@ pub struct Terms<'a> {
     pub absence: Result<CurrentAbsence, (NoReplyReason, String)>,
     pub except: &'a [ExcludedSender],
     pub audience: Audience,
+    /// The circle of the sender; `Outside` for `<>`.
     pub circle: Circle,
 }
 
-/// Where a copy of a reply is filed (RFC 8580).
+/// Where a copy of a reply is filed (RFC 8580). If there is no such mailbox, `deliver::copy` takes
+/// Sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
     pub mailbox: String,

@@ -4,7 +4,8 @@
 //!   previous, so a reply counts for 30 to 60 minutes.
 //! - A reply is counted before it is committed, so that two deliveries cannot both send the last
 //!   reply that a limit allows. The caller refunds it if it is not sent.
-//! - `deliver` limits notifications and redirects in the same way, with limiters of their own.
+//! - `deliver` limits notifications (with reports that a script refused a message) and redirects in
+//!   the same way, with limiters of their own.
 
 use std::collections::HashMap;
 
@@ -18,9 +19,9 @@ const MAX_TRACKED_KEYS: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub struct RateLimiter {
-    /// The half hour, counted from the beginning of monotonic time.
+    /// The half hour of the last charge, counted from the beginning of monotonic time.
     slot: u64,
-    /// How often all counts were forgotten.
+    /// How often all counts were forgotten, also because a whole half hour had no charge.
     forgotten: u64,
     current: HashMap<RateKey, u32>,
     previous: HashMap<RateKey, u32>,
@@ -29,6 +30,7 @@ pub struct RateLimiter {
 /// A reply that was counted, for `RateLimiter::refund`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
+    /// The half hour in which it was counted.
     slot: u64,
     /// `RateLimiter::forgotten` when it was counted.
     forgotten: u64,

@@ -28,12 +28,13 @@ reasons! {
     OutsideWindow = "outside-window",
     /// The envelope sender is `<>` (RFC 3834 §2, RFC 5230 §4.6).
     NullSender = "null-sender",
-    /// The envelope sender is not a deliverable address.
+    /// The envelope sender has no domain, or is not a valid address.
     BadSender = "bad-sender",
-    /// The envelope sender, or an address within its tags, is an address of the account, or is one
-    /// of `Notice::addresses` (RFC 5230 §4.6).
+    /// The envelope sender, or an address within its tags, is an address of the account, the
+    /// envelope recipient, or one of `Notice::addresses` (RFC 5230 §4.6).
     OwnAddress = "own-address",
-    /// The envelope sender is a robot, a list or a bounce address (RFC 5230 §4.6).
+    /// The envelope sender, or an address within its tags, is a robot, a list or a bounce address
+    /// (RFC 5230 §4.6).
     SystemSender = "system-sender",
     /// Auto-Submitted says that a program sent it (RFC 3834 §5), or it answers another message and
     /// has the subject of an out-of-office reply.
@@ -55,15 +56,16 @@ reasons! {
     Spam = "spam",
     /// SPF, DKIM or DMARC say that the envelope sender is likely forged (RFC 8601).
     Unauthenticated = "unauthenticated",
-    /// Among the addressees in the header is no address of the account, and none of
-    /// `Notice::addresses` (RFC 5230 §4.5).
+    /// The addressees in the header include no address of the account, none of `Notice::addresses`,
+    /// and not the recipient in the envelope (RFC 5230 §4.5).
     NotAddressed = "not-addressed",
-    /// The owner excluded the sender (`except`), or does not answer senders like this one
-    /// (`Audience`).
+    /// The owner excluded the sender, or an address within its tags (`except`), or does not answer
+    /// senders like this one (`Audience`).
     NotInAudience = "not-in-audience",
     /// The sender got a reply already, and is remembered (`ToldLifetime`; RFC 5230 §4.2).
     AlreadyTold = "already-told",
-    /// A Sieve script refused the message, or stored it nowhere.
+    /// A Sieve script refused the message, or neither stored nor redirected it; or the message was
+    /// filed before, for another recipient that is the same account.
     Script = "script",
     /// A limit of replies per hour is reached (`RateLimits`).
     RateLimit = "rate-limit",

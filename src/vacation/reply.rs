@@ -1,7 +1,7 @@
 //! Composes the reply of the responder (RFC 3834 §3, RFC 5230 §5, RFC 8621 §8).
 //!
-//! The body of the original is not repeated (RFC 3834 §3.2). What is repeated of its header is
-//! data: see `message::compose`.
+//! The body of the original is not repeated (RFC 3834 §3.2). Values of its header are repeated, and
+//! `message::compose` writes them so that none can begin a field of the reply.
 
 use super::decide::Input;
 use super::notice::{Fcc, ReplyBody};
@@ -20,7 +20,7 @@ pub struct VacationReply {
     pub message_id: String,
     pub message: Vec<u8>,
     pub fcc: Option<Fcc>,
-    /// From this time on the reply is not sent any more.
+    /// From this time on the reply is not sent any more; `None`: it may be sent at any time.
     pub until: Option<UtcMillis>,
 }
 

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 const SECRET: [u8; 32] = [5; 32];
-const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z, a Saturday
 
 fn address(text: &str) -> Address {
     Address::parse(text).unwrap()
@@ -157,6 +157,7 @@ fn long_and_non_ascii_subjects_and_names_are_encoded_and_folded() {
     let header = format!("Subject: {long}\r\nFrom: {long} <bob@example.net>");
     let reply = reply_by_response(&away(), &header, "bob@example.net");
     let subject = reply.field("Subject").unwrap();
+    // 200 characters of at most two bytes are repeated.
     assert!(
         subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420,
         "{subject}"

@@ -12,8 +12,8 @@ use crate::model::{Address, Circle, Identity, VacationResponse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReplyText<'a> {
+    /// `None`, in each field: the owner set none.
     pub(super) language: Option<&'a str>,
-    /// `None`, here and below: the owner set none.
     pub(super) subject: Option<&'a str>,
     pub(super) text: Option<&'a str>,
     pub(super) html: Option<&'a str>,
@@ -24,6 +24,11 @@ pub(super) struct ReplyText<'a> {
 /// The organisation has the domains of the account's own addresses, their alias domains, and the
 /// domains that the response names; not their subdomains. An address within a tag (as in SRS) must
 /// be in one of these domains, too.
+///
+/// All of these domains are folded (`Identity`, `VacationResponse`), and so are those of `layers`.
+/// The primary address is one of `Identity::addresses`, unless its row in the directory is damaged.
+/// Its domain is inside even then; an alias domain of its domain only if another own address is
+/// there.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
@@ -31,6 +36,7 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
         let is_alias_of_own = |(alias, real): &(String, String)| {
             alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
         };
+        // Folding a folded domain changes nothing.
         addresses.any(|address| fold_domain(address.domain()) == domain)
             || identity.alias_domains.iter().any(is_alias_of_own)
             || response.organisation.iter().any(|named| named == domain)

@@ -19,10 +19,13 @@ pub struct Arrival {
     pub email: EmailId,
     /// `None` if the email is destroyed.
     pub thread: Option<ThreadId>,
+    /// When the message was delivered.
     pub at: UtcMillis,
-    /// The From field, or else the envelope sender.
+    /// The From field, or else the envelope sender, which may be `<>`.
     pub from: EmailAddress,
+    /// Empty if it is missing or not known any more.
     pub subject: String,
+    /// False if the email is destroyed.
     pub unread: bool,
     /// A code of `NoReplyReason`; `None` if the message was answered.
     pub no_reply_reason: Option<String>,
@@ -34,7 +37,9 @@ pub struct AbsenceReport {
     pub began: Option<UtcMillis>,
     /// The first instant after the absence; `None` if the owner is still away.
     pub ended: Option<UtcMillis>,
+    /// How many messages there are, without those that `cut` stands for.
     pub messages: usize,
+    /// How many of them were answered.
     pub answered: usize,
     /// How many messages were not answered, by the code of the reason.
     pub unanswered: BTreeMap<String, usize>,
@@ -49,6 +54,7 @@ pub struct Correspondent {
     pub person: EmailAddress,
     /// Whether every message from this address got no reply for one of `AUTOMATIC_REASONS`.
     pub machine: bool,
+    /// Whether any message from this address was answered.
     pub answered: bool,
     /// The newest first.
     pub threads: Vec<Topic>,
@@ -62,7 +68,9 @@ pub struct Topic {
     pub subject: String,
     /// The newest first.
     pub emails: Vec<EmailId>,
+    /// How many of the emails are unread.
     pub unread: usize,
+    /// When the oldest and the newest of the emails were delivered.
     pub first: UtcMillis,
     pub last: UtcMillis,
 }
@@ -73,7 +81,7 @@ const MAX_CORRESPONDENTS: usize = 500;
 const MAX_THREADS_EACH: usize = 50;
 /// The most threads of all correspondents together that are shown.
 const MAX_THREADS: usize = 2000;
-/// The most characters of a subject or a name that are shown.
+/// The most characters of a subject, a name or an address that are shown.
 const MAX_LINE_CHARS: usize = 120;
 
 /// A message that got no reply for one of these reasons counts as automatic mail.
@@ -434,6 +442,7 @@ mod tests {
             .collect();
         let report = AbsenceReport::of(&many, (None, None), true);
         let text = report.text(None);
+        // The subjects alone have 30 MB.
         assert!(text.len() < 400_000, "{}", text.len());
         // Of 1000 threads of Bob 50 are shown, and of 2001 senders 500.
         assert!(

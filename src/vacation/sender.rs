@@ -7,8 +7,8 @@ use crate::model::address::fold_domain;
 const MAX_NESTED_TAGS: usize = 4;
 
 /// Returns a text that is equal for two addresses of the same sender: the address without tags, and
-/// the domain to which the reply goes if that is another one. Because of the domain, a tag that
-/// names somebody else does not use up the reply to them.
+/// the domain to which the reply goes if that is another one. Without that domain, anyone could
+/// name another person in a tag, and so use up the reply to that person.
 #[must_use]
 pub fn sender_key(sender: &Address) -> String {
     let (plain, reply_domain) = (plain_sender(sender), fold_domain(sender.domain()));
@@ -19,6 +19,7 @@ pub fn sender_key(sender: &Address) -> String {
     }
 }
 
+/// Returns `unfolded_layers`, each address folded.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
     unfolded_layers(sender).map(|address| address.folded())
 }
@@ -30,7 +31,7 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
 }
 
 /// The sender, then the address within its outermost tag, and so on, for at most `MAX_NESTED_TAGS`
-/// tags: as they are written. `layers` returns them folded.
+/// tags: as they are written.
 ///
 /// The tags are BATV (`prvs=tag=user`, and variants of it), SRS (`SRS0=hash=time=domain=user` and
 /// the SRS1 around it), and VERP (`user+...=...`). An address within a tag is the sender's claim.
@@ -44,7 +45,9 @@ fn plain_sender(sender: &Address) -> Address {
     layers(sender).last().unwrap_or_else(|| sender.folded())
 }
 
-/// The sender, folded, without its outer tags, as long as the domain stays the same.
+/// The sender, folded, without its outer tags, as long as the domain stays the same. Unlike the
+/// address in `sender_key`, it is not a mere claim about another domain, so it is used to find the
+/// sender in From and among those whom the owner has written to.
 #[must_use]
 pub fn plain_in_domain(sender: &Address) -> Address {
     let outer = sender.folded();
@@ -184,9 +187,9 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether a local part has `suffix` and behind it a tail: a separator (`-=_.`), and then a digit,
-/// or anything with a `=`. List managers make such tails for each message or recipient:
-/// `list-return-77-ann=example.org`.
+/// Whether a local part has `suffix` and behind it a tail. A tail begins with a separator (`-=_.`),
+/// and either a digit follows directly, or there is a `=` anywhere in it. List managers make such
+/// tails for each message or recipient: `list-return-77-ann=example.org`.
 fn has_recipient_tail(base: &str, suffix: &str) -> bool {
     base.match_indices(suffix).any(|(at, _)| {
         let tail = base.get(at.saturating_add(suffix.len())..).unwrap_or_default();
@@ -258,6 +261,7 @@ mod tests {
         assert_eq!(plain("prvs=bob/0123abcd@example.net"), "bob@example.net");
         assert_eq!(plain("btv1==0123==bob@example.net"), "bob@example.net");
         assert_eq!(plain("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
+        // Without a user, with too few parts, or with no valid address within.
         for whole in [
             "prvs=bob@example.net",
             "srs0=a=b=c@example.net",

@@ -11,7 +11,7 @@ use crate::message::encode::quoted_printable;
 const MAX_LINE_BYTES: usize = 998;
 /// RFC 2045 §6.8.
 const BASE64_LINE_BYTES: usize = 76;
-/// As of the names of media types (RFC 6838 §4.2).
+/// As long as a name of a media type may be (RFC 6838 §4.2).
 const MAX_TOKEN_BYTES: usize = 127;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -157,6 +157,7 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
         header.push_str(&format!("Content-ID: <{cid}>\r\n"));
     }
     if !part.language.is_empty() {
+        // The first tag begins after the 18 bytes of `Content-Language: `.
         header.push_str(&format!(
             "Content-Language: {}\r\n",
             word::join_items(&part.language, ",", 18)
@@ -256,7 +257,7 @@ fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Whether the bytes are CRLF lines of at most `MAX_LINE_BYTES`, without NUL.
+/// Whether the bytes are CRLF lines, each of at most `MAX_LINE_BYTES` with its CR, without NUL.
 fn fits_lines(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !bytes.contains(&0)

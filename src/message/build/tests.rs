@@ -68,6 +68,7 @@ fn text_fields_read_back() {
 
 #[test]
 fn a_long_run_of_blanks_before_a_long_word_stays_within_998_bytes() {
+    // Up to `word::MAX_WORD_BYTES` (900), a word and the blanks before it are written unencoded.
     for (blanks, letters) in [(898, 898), (1, 899), (1, 900), (899, 1), (900, 1)] {
         let value = format!("a{}{}", " ".repeat(blanks), "b".repeat(letters));
         // `read` checks the length of the lines.
@@ -169,6 +170,7 @@ fn built(body: PartDraft) -> Vec<u8> {
     let subject = EncodedField::new("Subject", &FieldValue::Text("x".into())).unwrap();
     let raw = build(&MessageTree { fields: vec![subject], body }, "seed");
     for line in raw.split_inclusive(|byte| *byte == b'\n') {
+        // 998 bytes and CRLF.
         assert!(line.len() <= 1000 && !line.contains(&0), "{}", line.escape_ascii());
     }
     raw

@@ -19,7 +19,8 @@ const MAX_SECTION_BYTES: usize = 60;
 /// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encode(text: &str, column: usize) -> String {
     let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
-    // An escaped byte takes three bytes, so with more than a third of them base64 is shorter.
+    // An escaped byte takes three bytes. If more than a third of the bytes are escaped, base64 is
+    // shorter in any case.
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
@@ -129,6 +130,7 @@ pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> St
         let first = item.split("\r\n").next().map_or(0, str::len);
         if at > 0 {
             out.push_str(separator);
+            // A blank comes before the item, and a separator may come after it.
             if column.saturating_add(first).saturating_add(2) > FOLDED_LINE_BYTES {
                 out.push_str("\r\n");
                 column = 0;

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Decodes by a `Decoder` that is fed everything in one piece.
 fn whole(encoding: u8, bytes: &[u8]) -> Vec<u8> {
     in_pieces(encoding, &[bytes])
 }
@@ -13,6 +14,7 @@ fn in_pieces(encoding: u8, pieces: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// Decodes by `decode`, and checks `decoded_len`.
 fn at_once(encoding: u8, bytes: &[u8]) -> Vec<u8> {
     let decoded = decode(encoding, bytes).0.into_owned();
     assert_eq!(decoded_len(encoding, bytes), decoded.len(), "{}", bytes.escape_ascii());
@@ -131,6 +133,7 @@ fn long_quoted_printable_line_is_not_held_whole() {
 fn quoted_printable_line_of_blanks_is_searched_once() {
     for unit in ["=", " ", " =", "= \t"] {
         let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
+        // Each with whether the held line is then cut for every `unit`.
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
             for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {

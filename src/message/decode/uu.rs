@@ -23,6 +23,7 @@ enum UuState {
     Before,
     Inside,
     After,
+    /// There is no `begin` where it should be.
     Plain,
 }
 

@@ -27,6 +27,7 @@ struct HeaderIndex {
     declared: Option<CharsetCodec>,
 }
 
+/// Where the name and the value of a field begin and end, from the beginning of the header.
 #[derive(Debug, Clone, Copy)]
 struct FieldRange {
     name: u32,

@@ -16,7 +16,8 @@ fn malformed_lines_are_skipped_and_the_body_is_found() {
         \r\nBody: no\r\n";
     let wanted = [("Subject", "a b"), ("X-A", "c"), ("To", "d")];
     let wanted: Vec<_> = wanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-    // The mbox line is skipped. With a time, it would be no field: blanks stand before the colon.
+    // The mbox line has no colon, so it is no field. One with a time has a colon, but is no field
+    // either: blanks stand in what is before the colon.
     assert_eq!(names(raw), wanted);
     assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"));
     assert!(names("\r\nNote: body\r\n").is_empty());

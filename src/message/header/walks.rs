@@ -16,6 +16,7 @@ pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize)
     (done, walks)
 }
 
+/// Counts a walk over a header, if it is the one that `count` was asked about.
 pub(super) fn note(header: &[u8]) {
     COUNTED.with_borrow_mut(|counted| {
         if let Some((beginning, walks)) = counted

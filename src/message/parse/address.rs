@@ -26,7 +26,8 @@ use super::encoded::{self, EncodedWord};
 use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
 
-/// Bytes after an encoded word in which the `@` of an address is looked for.
+/// Bytes after an encoded word in which the `@` of an address is looked for. The bound keeps the
+/// time linear if there are many encoded words.
 const AT_SIGN_SEARCH_BYTES: usize = 600;
 
 /// `on behalf of` in several languages.
@@ -343,7 +344,8 @@ fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> 
 }
 
 /// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`. A word
-/// of more than 998 bytes (a line) is not joined with what follows, since each joining copies it.
+/// that is longer than a line of 998 bytes (which is also `limits::MAX_MESSAGE_ID_BYTES`) is not
+/// joined with what follows, since each joining copies it.
 fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     let mut out: AddressItem<'_> = Vec::with_capacity(item.len());
     for (piece, is_apart) in item {

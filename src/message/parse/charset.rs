@@ -1,7 +1,7 @@
 //! Decodes bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
 //!
-//! - The library decodes the single-byte, Unicode and EUC charsets. `asian` and `pages` are for
-//!   those that it does not know or decodes badly.
+//! - The library mail-parser decodes the single-byte, Unicode and EUC charsets. `asian` and `pages`
+//!   are for those that it does not know or decodes badly.
 //! - A text in `us-ascii`, or that names no charset or an unknown one, is read as UTF-8 if it is
 //!   valid, and else as windows-1252. Bytes outside ASCII in it are still reported as a problem.
 
@@ -92,6 +92,7 @@ impl CharsetCodec {
         let prefixes = ["cp", "ibm", "ibm-", "cp-", "cspc", "dos-", "oem-", "cp00", "ibm00", ""];
         let page =
             prefixes.iter().filter_map(|prefix| name.strip_prefix(prefix)).find_map(|number| {
+                // Names that end in `latinus` mean code page 437.
                 let number = number.strip_suffix("latinus").map_or(number, |_| "437");
                 PAGES.iter().find(|(page, _)| *page == number).map(|(_, page)| Self::Page(page))
             });

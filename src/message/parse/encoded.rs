@@ -14,7 +14,7 @@ use super::charset::CharsetCodec;
 use crate::message::decode;
 use crate::model::hex::hex_byte;
 
-/// Bytes in which the end of an encoded word with blanks is looked for.
+/// Bytes in which the end of an encoded word with blanks or question marks is looked for.
 const MAX_LENIENT_BYTES: usize = 998;
 
 pub(super) struct EncodedWord {
@@ -37,8 +37,8 @@ impl EncodedWord {
         found.filter(|_| rest.starts_with('='))
     }
 
-    /// As `first`, for names, where Q text may hold blanks and question marks. Its end is then
-    /// looked for in `MAX_LENIENT_BYTES`.
+    /// As `first`, for names, where Q text may hold blanks and question marks, but no `=?`. Its end
+    /// is then looked for in `MAX_LENIENT_BYTES`.
     pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
         let lenient = || {
             let (label, encoding, from) = opening(text)?;

@@ -1,13 +1,13 @@
-//! Chooses what of a message the library parses, and maps the offsets of its parts back to the
-//! message.
+//! Chooses what of a message the library mail-parser parses, and maps the offsets of its parts back
+//! to the message.
 //!
 //! The library is given the message as it is, except:
 //! - The bytes before the header are left out.
 //! - A header that is larger than `limits::MAX_PARSED_HEADER_BYTES`, or that the library would end
 //!   elsewhere than `Header` does, is replaced by MIME-Version and those of its `Content-` fields
 //!   that have at most `limits::MAX_FIELD_BYTES`.
-//! - Of the body, the rest after `limits::MAX_PART_FIELDS` lines that look like header fields is
-//!   left out.
+//! - The body is cut before the line with which `limits::MAX_PART_FIELDS` of its lines look like
+//!   header fields. (The first line of the body is not counted.)
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ use crate::model::limits;
 /// colon and a line end.
 const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
-/// The library ignores these fields, since parsing them may need thirty times their size.
+/// The library ignores these fields, since parsing them may need memory of thirty times their size.
 const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Subject,
     HeaderName::Comments,
@@ -127,6 +127,7 @@ impl<'a> LibraryMessage<'a> {
             if offset >= self.ends.0 {
                 return self.ends.1;
             }
+            // What lies before the body is in the header, which may have been replaced.
             offset
                 .checked_sub(self.bodies.0)
                 .map_or(self.header, |inner| self.bodies.1.saturating_add(inner))
@@ -144,7 +145,7 @@ fn at(offset: u32) -> usize {
 }
 
 /// Returns up to where the library may read. Each line that looks like a header field may cost it
-/// ten times its bytes.
+/// memory of ten times its bytes.
 fn end_of_fields(raw: &[u8], body: usize) -> usize {
     let content = raw.get(body..).unwrap_or_default();
     if content.len() <= UNCOUNTED_BODY_BYTES {

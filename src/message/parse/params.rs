@@ -16,8 +16,8 @@ struct Section {
 
 /// Returns the value of a parameter in an unfolded field: its sections up to the first gap
 /// (`name*=`, `name*0=`), or else the first value without sections and charset (`name=`), which
-/// senders add for readers that do not know sections (RFC 6266 §4.3). That one also counts if the
-/// sections are in an unknown charset, or empty. A repeated section is ignored.
+/// senders add for readers that do not know sections (RFC 6266 §4.3). The value without sections
+/// also counts if the sections are in an unknown charset, or empty. A repeated section is ignored.
 /// Only the first `limits::MAX_PARAMETER_SECTIONS` parameters of the field are read.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();

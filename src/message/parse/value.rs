@@ -30,8 +30,8 @@ pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
 }
 
-/// Returns a value as text (RFC 8621 §4.1.2.2): encoded words decoded, in NFC, without leading
-/// blanks and without controls other than tabs.
+/// Returns a value as text (RFC 8621 §4.1.2.2): encoded words decoded, in NFC, without spaces at
+/// the beginning and without controls other than tabs.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);
@@ -96,7 +96,8 @@ pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     Some((tidy(&name).to_lowercase(), params))
 }
 
-/// Returns the value of a Date field; `None` if it is no date of the calendar.
+/// Returns the value of a Date field, also in an obsolete form; `None` if it cannot be read, or
+/// names a day that the calendar does not have.
 #[must_use]
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);

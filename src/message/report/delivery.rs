@@ -97,7 +97,7 @@ fn status(value: &str) -> Option<[u16; 3]> {
 impl DeliveryRecipient {
     /// Returns whether the message was delivered or failed, with the SMTP reply that says so (RFC
     /// 8621 §7). If `smtp` does not begin with the three digits of a reply, one is made of the
-    /// status. `None` for other actions.
+    /// status: 451 if that is of class 4, else 250 or 550. `None` for other actions.
     fn delivery_state(&self) -> Option<(DeliveryState, String)> {
         let (state, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::EmailAddress;
 
-const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
+const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn address(email: &str, parameters: &[(&str, Option<&str>)]) -> EnvelopeAddress {

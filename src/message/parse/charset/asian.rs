@@ -1,5 +1,6 @@
 //! Decodes the ISO 2022 charsets (RFC 1468, RFC 1554, RFC 1557, RFC 1922), HZ (RFC 1843) and Johab.
-//! Each pair of bytes is decoded in the EUC form of its set, which the library knows.
+//! Each pair of bytes, except those of Johab syllables, is decoded in the EUC form of its set,
+//! which the library mail-parser knows.
 
 use std::borrow::Cow;
 
@@ -208,8 +209,8 @@ fn katakana(byte: u8) -> char {
     char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(REPLACEMENT)
 }
 
-/// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them. Also returns
-/// whether any bytes are invalid.
+/// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them. Outside of them
+/// `~~` is a tilde, and `~` before an LF removes both. Also returns whether any bytes are invalid.
 pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest, mut in_pairs) = (DecodedText::new(bytes.len()), bytes, false);
     while let Some((byte, after)) = rest.split_first() {

@@ -9,9 +9,11 @@ fn decode(label: &str, bytes: &[u8]) -> (String, bool) {
     (text.into_owned(), is_broken)
 }
 
-/// The bytes come from Python's codecs.
+/// Python's codecs, some of them under other names, decode these bytes to the same texts. They lack
+/// only `iso-2022-cn`, and do not end the pairs of HZ with their line (RFC 1843). Their encoders
+/// write other bytes for some of these texts.
 #[test]
-fn charsets_unknown_to_the_library_are_decoded() {
+fn charsets_are_found_by_their_names_and_decoded() {
     let johab = b"\xd0\x65\x8b\x69 \xc9\x41\xaf\x61\xcb\x61 \x88\x41\x84\x61 \xf7\xdb\xe2\xd0 \
         \xd9\x6a\xdc\xe7 \xd3\xbd";
     for (label, bytes, wanted) in [
@@ -44,8 +46,9 @@ fn charsets_unknown_to_the_library_are_decoded() {
     assert_eq!(CharsetCodec::of_label(&"x".repeat(1000)), None);
 }
 
+/// Each invalid byte, and each pair of bytes that means no character, becomes U+FFFD.
 #[test]
-fn invalid_bytes_are_reported_and_replaced_one_by_one() {
+fn invalid_bytes_are_reported_and_replaced() {
     assert_eq!(decode("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
     // Katakana without an escape are decoded, but reported.
     assert_eq!(decode("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));

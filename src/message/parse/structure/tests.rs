@@ -376,6 +376,7 @@ fn library_is_given_a_bounded_header() {
             let raw = format!("{kind}{name}: {many}\r\n\r\n{body}");
             let message = Message::parse(raw.as_bytes());
             let parsed = message.library.parsed().unwrap();
+            // MIME-Version and Content-Type.
             assert!(parsed.root().root_part().headers().iter().count() <= 2, "{name} {part:?}");
             let structure = message.structure();
             assert_eq!(structure.root.flat().len(), 2, "{name} {part:?}");
