@@ -15,6 +15,7 @@ use crate::query::filter::Dependencies;
 pub struct Comparator {
     pub property: SortProperty,
     pub ascending: bool,
+    /// Used for From, To and Subject only.
     pub collation: Collation,
 }
 
@@ -24,7 +25,7 @@ pub enum SortProperty {
     ReceivedAt,
     SentAt,
     Size,
-    /// The name of the first person, or the address if there is no name.
+    /// The name of the first person in the field From, or the address if there is no name.
     From,
     /// As `From`, of the field To.
     To,
@@ -76,7 +77,7 @@ pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
     })
 }
 
-/// The direction of a walk over ids, which ascend from the newest email to the oldest.
+/// The direction of a walk over ids. Ids ascend from the newest email to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Direction {
     #[default]
@@ -109,8 +110,8 @@ pub(super) struct ListingOrder {
     pub(super) direction: Direction,
 }
 
-/// Returns the order of a sort as listings provide it, or `None` if they cannot. All emails match
-/// the filters `shown`, so comparators by these are ignored.
+/// Returns the order of a sort as listings provide it, or `None` if they cannot. `shown` are
+/// filters that all results match, so comparators by these order nothing and are ignored.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant =
@@ -156,8 +157,8 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
     Some(SortPin { filter, first: comparator.ascending != shows_true })
 }
 
-/// Returns the direction in which a walk over ids gives the results in their order, if there is
-/// one.
+/// Returns the direction in which a walk over ids gives the results in their order. `None` if the
+/// results are not sorted by id alone.
 #[must_use]
 pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     match sort {

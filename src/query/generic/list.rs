@@ -31,7 +31,8 @@ pub(super) struct ListPrefix {
     pub(super) total: usize,
 }
 
-/// Returns the first results that a walk leads to, sorted and collapsed.
+/// Returns the first `wanted.limit` results that a walk leads to, sorted and collapsed, and the
+/// number of all results if `wanted.total`.
 ///
 /// # Errors
 /// `TooMuchWalked`, `TooMuchRead`, and errors of reading.
@@ -89,7 +90,8 @@ struct ListCollector<'q> {
     /// The threads that have a result. Filled only if threads are collapsed, and the walk is
     /// `natural` or the total is wanted.
     threads: HashSet<ThreadId>,
-    /// Also counts the results beyond the limit.
+    /// The number of results so far, also of those beyond the limit. Without meaning if the total
+    /// is not wanted.
     total: usize,
 }
 
@@ -127,14 +129,16 @@ impl<'q> ListCollector<'q> {
         Ok(())
     }
 
-    /// Collects an email that is known to match. The results must be sorted by id.
+    /// Collects an email that is known to match, for a query whose results are sorted by id.
     fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }
     }
 
-    /// Returns the threads that have a result, if one result for each thread is enough.
+    /// Returns the threads of which no further email can be a result: those that have one, if
+    /// threads are collapsed and the walk is in the order of the query. Otherwise
+    /// `None`: any email may be a result.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.spec.collapse).then_some(&self.threads)
     }
@@ -148,13 +152,14 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // Sorting each time the list is full costs only a few more comparisons for each result.
-        let room = self
+        // The list may grow to at least twice the limit before it is sorted and cut, so sorting
+        // costs only a few more comparisons for each result.
+        let max_entries = self
             .wanted
             .limit
             .saturating_mul(2)
             .max(self.wanted.limit.saturating_add(self.spec.options.sort_slack));
-        if !self.natural && self.entries.len() >= room {
+        if !self.natural && self.entries.len() >= max_entries {
             self.sort_and_trim();
         }
     }

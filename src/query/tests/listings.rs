@@ -83,7 +83,8 @@ impl ListingQuery {
         QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..small_batches() }
     }
 
-    /// Returns the path that answers the query, if its listings are maintained.
+    /// Returns the path that answers the query if its listings are maintained; `None` if no
+    /// listings have the answer.
     pub(super) fn path(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {
@@ -139,7 +140,8 @@ impl ListingQuery {
     }
 }
 
-/// Returns the listing filter of a comparator, and whether its emails come first.
+/// Returns the listing filter of a comparator, and whether its emails come first; `None` if there
+/// is no such filter.
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     let ascending = comparator.ascending;
     let pin = |filter, first| Some(SortPin { filter, first });

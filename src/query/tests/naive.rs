@@ -120,7 +120,8 @@ impl NaiveDraft {
         self.subject.map_or("", |at| SUBJECTS[at].2)
     }
 
-    /// Returns the texts of a kind. A phrase must be within one of them.
+    /// Returns the texts of a kind: a field, "file" for names of attachments, or "body". A phrase
+    /// must be within one of them.
     fn texts(&self, kind: &str) -> Vec<String> {
         let people = |of: &mut dyn Iterator<Item = usize>| {
             of.flat_map(|at| [PEOPLE[at].0.to_owned(), PEOPLE[at].1.to_owned()]).collect::<Vec<_>>()
@@ -160,7 +161,9 @@ impl NaiveMail {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
+    /// The last change of each email that is not purged.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
+    /// The thread of each pair of a message id and a folded subject.
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     pub(super) last_thread: u64,
 }
@@ -288,6 +291,7 @@ impl NaiveAccount {
 
     fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
+        // The texts are ASCII, for which the two collations that ignore case are the same.
         let text = |text: &str| {
             (
                 0,

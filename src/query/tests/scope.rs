@@ -14,6 +14,7 @@ use crate::query::tests::naive::{self, apply_changes};
 use crate::query::tests::{Begin, config, query_spec, window};
 use crate::query::*;
 
+/// Returns the account without the emails and mailboxes outside the scope.
 fn within_scope(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
     let mut limited = account.clone();
     for mail in &mut limited.mails {
@@ -27,6 +28,7 @@ fn with_scope(spec: &QuerySpec, scope: &Scope) -> QuerySpec {
     QuerySpec { scope: Some(scope.clone()), ..spec.clone() }
 }
 
+/// Does within a scope what `tests::check_query` does, always with a total.
 fn check_query(
     driver: &TestDriver,
     spec: &QuerySpec,
@@ -70,6 +72,8 @@ fn check_query(
     }
 }
 
+/// Checks the changes within a scope, from every past state and by every access path: they must
+/// lead to the new results, and name no email that was never in the scope.
 fn check_changes(driver: &TestDriver, spec: &QuerySpec, scope: &Scope) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let now = within_scope(&driver.now, scope);
