@@ -10,14 +10,14 @@ pub const MAX_COMMAND_BYTES: usize = 4096;
 pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
-/// Of one session.
+/// Of one LMTP session.
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
 /// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
-/// One address may have this fraction of the ManageSieve connections.
+/// One address may have the most ManageSieve connections divided by this.
 pub const MANAGESIEVE_ADDRESS_DIVISOR: usize = 4;
-/// In any case.
+/// One address may have this many in any case.
 pub const MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS: usize = 8;
 /// Of a client that is logged in (RFC 5804 §1.2 asks for at least half an hour).
 pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -25,7 +25,7 @@ pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
 pub const MANAGESIEVE_LOGIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Refused commands of one ManageSieve session.
 pub const MAX_MANAGESIEVE_ERRORS: u32 = 50;
-/// Of ManageSieve, in all and from one address.
+/// The failed login with this number closes a ManageSieve connection.
 pub const MAX_FAILED_LOGINS_PER_CONNECTION: u32 = 5;
 /// RFC 5321 §4.5.3.2.7 asks for at least five minutes.
 pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -112,12 +112,13 @@ pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
 /// Of the value of a Date field in an obsolete form; the rest is not read.
 pub const MAX_DATE_BYTES: usize = 200;
-/// In one value of message ids. Later quotes are read as other characters.
+/// In one value of message ids. Later quotation marks are read like any other character.
 pub const MAX_UNCLOSED_QUOTES: usize = 10;
 /// Sections of one parameter, and parameters of one field.
 pub const MAX_PARAMETER_SECTIONS: usize = 1000;
 pub const MAX_ADDRESS_LITERAL_BYTES: usize = 255;
-/// A header beyond this or one of the next three bounds is not verified (`proof::verify`).
+/// In one header. A header beyond this or one of the next three bounds is not verified
+/// (`proof::verify`).
 pub const MAX_SIGNATURES: usize = 60;
 pub const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
 pub const MAX_VERIFIED_FIELDS: usize = 1000;
@@ -139,7 +140,8 @@ pub const MAX_ENVID_BYTES: usize = 100;
 pub const MAX_ORCPT_BYTES: usize = 500;
 /// For each response; the oldest are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
-/// The most recipients that the record of a delivery has, in all its retries, and the most emails.
+/// The most recipients that the record of a delivery has, in all its retries together. It has at
+/// most as many emails.
 pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
 /// The most bytes of different refusals that the record of a delivery has.
 pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;
@@ -155,7 +157,7 @@ pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 360
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id leads to its thread after it was last seen.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
-/// Begins when the last reference is gone. Longer than any commit takes.
+/// How long a message is kept after its last reference is gone. Longer than any commit takes.
 pub const UNREFERENCED_MESSAGE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// For uploads from which no object was created (RFC 8620 §6: at least an hour).
 pub const UPLOAD_RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -234,9 +236,9 @@ pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
-/// One address may have this fraction of the HTTP connections, unless it is a trusted proxy.
+/// One address may have the most HTTP connections divided by this, unless it is a trusted proxy.
 pub const HTTP_ADDRESS_DIVISOR: usize = 4;
-/// In any case: as many as several browsers open.
+/// One address may have this many in any case: as many as several browsers open.
 pub const MIN_HTTP_CONNECTIONS_PER_ADDRESS: usize = 32;
 /// Root and the service's user together have this number, and all other users as many more.
 pub const MAX_CONTROL_CONNECTIONS: usize = 512;
@@ -332,8 +334,9 @@ pub const MAX_SHARES: usize = 100;
 /// RFC 8621 §1.3.1 maxMailboxDepth.
 pub const MAX_MAILBOX_DEPTH: usize = 16;
 
+/// Operators of a filter within operators.
 pub const MAX_FILTER_DEPTH: usize = 16;
-/// With each mailbox of a list counted as one.
+/// Of a filter. Each mailbox of a list counts as a condition.
 pub const MAX_FILTER_CONDITIONS: usize = 1000;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 pub const MAX_SORT_COMPARATORS: usize = 16;

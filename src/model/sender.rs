@@ -1,7 +1,8 @@
 //! JMAP identities: the names and addresses under which the owner sends (RFC 8621 §6).
 //!
-//! - The server gives an account one identity for each of its addresses. They are stored like
-//!   identities that the owner creates, so that states report their changes too.
+//! - The server gives an account one identity for each of its first
+//!   `limits::MAX_ADDRESS_IDENTITIES` addresses. These identities are stored like those that the
+//!   owner creates, so that states report their changes too.
 //! - `identity_changes` computes what brings them up to date with the account.
 //!
 //! `model::Identity`, all names and addresses of an account, is another type.

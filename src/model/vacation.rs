@@ -22,8 +22,9 @@ pub struct VacationResponse {
     /// The sender of replies, if it is an address of the account (RFC 3834 §3.1.1). Otherwise an
     /// address of the account is chosen for each reply.
     pub from: Option<EmailAddress>,
+    /// The Reply-To field of replies, if they are to have one.
     pub reply_to: Option<EmailAddress>,
-    /// Count as the owner's, too (RFC 5230 §4.5 `:addresses`).
+    /// These count as the owner's, too (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
     pub except: Vec<ExcludedSender>,
     pub audience: Audience,
