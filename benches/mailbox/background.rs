@@ -56,8 +56,8 @@ struct Run {
 }
 
 pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options) {
-    // The largest account of at most 100,000 emails, or else the largest of all.
     let Some(largest) = accounts.last() else { return };
+    // The largest account of at most 100,000 emails, or else the largest of all.
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
     if store.snapshot().account(BUSY).unwrap().is_none() {
         make(store, BUSY);

@@ -1,8 +1,8 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
-//! - Results that are equal by all comparators are sorted by id, newest first; oldest first if
-//!   `receivedAt` ascending is a comparator, so that this comparator alone is the reverse order of
-//!   the ids.
+//! - Results that are equal by all comparators are sorted by id, newest first. If `receivedAt`
+//!   ascending is a comparator, they are sorted oldest first instead, so that this comparator alone
+//!   gives the reverse order of the ids.
 //! - An email without a Date is sorted as if sent before all others. One without From, To or
 //!   Subject is sorted by the empty text.
 

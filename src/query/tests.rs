@@ -524,12 +524,11 @@ fn future_state_and_invalid_sort_are_refused() {
 #[test]
 fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     let mut driver = TestDriver::new();
-    let draft = NaiveDraft::default();
     // More than `walk::scan::MAX_READ_BATCH` (256), so the generic path reads several batches.
     for n in 0..270 {
         let mailboxes = [MailboxUid(1)].into();
         driver.apply(&Op::Create {
-            draft: draft.clone(),
+            draft: NaiveDraft::default(),
             mailboxes,
             keywords: [].into(),
             at: UtcMillis(EPOCH + n),
@@ -539,6 +538,7 @@ fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {
+                // Of the extreme positions only that they are answered is checked.
                 if position != i64::MAX && position != i64::MIN {
                     check_query(&driver, &spec, &(Begin::Position(position), limit), total);
                 }

@@ -9,8 +9,8 @@
 //!   minimum may be reported.
 //! - If the sort keys are immutable and the email `upToId` is in the new results, `added` leaves
 //!   out the emails behind it. `removed` does the same, unless the email `upToId` is touched: then
-//!   its old position is not known. A removed email whose sort keys cannot be read any more is
-//!   kept.
+//!   its old position is not known. A removed email whose sort keys cannot be read any more stays
+//!   in `removed`.
 //! - Within a scope, only emails that were in the scope at the state are reported as removed.
 //!   Others would tell a guest about mail that was never shared.
 

@@ -137,8 +137,8 @@ impl<'q> ListCollector<'q> {
     }
 
     /// Returns the threads of which no further email can be a result: those that have one, if
-    /// threads are collapsed and the walk is in the order of the query. Otherwise
-    /// `None`: any email may be a result.
+    /// threads are collapsed and the walk is in the order of the query. Otherwise any email may be
+    /// a result, and this returns `None`.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.spec.collapse).then_some(&self.threads)
     }

@@ -31,7 +31,7 @@ struct ListingEvents {
 type ThreadEvents = (Vec<EmailId>, Vec<EmailId>);
 
 impl ResultParts<'_> {
-    /// Returns what changed since a state that is not below the low mark.
+    /// Returns what changed since a state that is not below the low marks (`ResultParts::low`).
     ///
     /// # Errors
     /// `CannotCalculateChanges` if a listing changed more than `max_events` times since.

@@ -102,6 +102,7 @@ impl<'v> CandidateSource<'v> {
         (start <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
+    /// Remembers the result of a search of an alternative from `from` on, for `next_known`.
     pub(in crate::query) fn remember_next(
         &mut self,
         alternative: usize,

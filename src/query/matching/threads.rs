@@ -50,7 +50,8 @@ impl<'v> Threads<'v> {
     }
 
     /// Returns whether none, some or all emails of a thread have a keyword, which is in normal
-    /// form. Within a scope only its emails count. `None` for a thread without emails.
+    /// form. Within a scope only emails in the scope count. The answer is none for a thread without
+    /// emails.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,

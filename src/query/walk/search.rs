@@ -172,7 +172,10 @@ impl<'v> SearchWalk<'v> {
             most,
         )?;
         source.reads.count_rows(page.len());
-        let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
+        // Where the page after this one begins; `None` if there is none.
+        let next_page = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
+        // The first email that the index names, from the last one that was looked up on. `None` if
+        // it names no more.
         let mut next = Some(from);
         for (id, _) in &page {
             if next.is_none_or(|next| next > *id) || *id > self.range.last {
@@ -184,7 +187,7 @@ impl<'v> SearchWalk<'v> {
             }
         }
         self.listing_hits_per_thousand = per_thousand(answers.len(), page.len());
-        self.from = next.zip(last).map(|(next, last)| next.max(last));
+        self.from = next.zip(next_page).map(|(next, page)| next.max(page));
         Ok(answers)
     }
 
