@@ -71,7 +71,7 @@ pub(crate) fn serve(socket: &Path, file: &Path) {
     }
 }
 
-/// Serves one connection until it ends. The result only serves the `?` of errors.
+/// Serves one connection until it ends. The result has no meaning; it allows `?`.
 fn session(stream: &UnixStream, log: &Log) -> Option<()> {
     let mut input = BufReader::with_capacity(64 * 1024, stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;

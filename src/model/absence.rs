@@ -50,7 +50,8 @@ pub struct Variant {
     pub language: Option<String>,
     /// The senders who get this text; `None` for those whose circle has no variant of its own.
     pub circle: Option<Circle>,
-    /// Only the texts of the variant are sent: one that it lacks is not taken from the response.
+    /// This and the next two are sent instead of those of the response. One that is `None` is not
+    /// sent, and not taken from the response.
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,

@@ -15,7 +15,7 @@ pub const MAX_LMTP_COMMANDS: u32 = 100_000;
 /// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
-/// One address may have the most ManageSieve connections divided by this.
+/// The bound on ManageSieve connections divided by this is the bound for one address.
 pub const MANAGESIEVE_ADDRESS_DIVISOR: usize = 4;
 /// One address may have this many in any case.
 pub const MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS: usize = 8;
@@ -236,7 +236,8 @@ pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
-/// One address may have the most HTTP connections divided by this, unless it is a trusted proxy.
+/// The bound on HTTP connections divided by this is the bound for one address that is no trusted
+/// proxy.
 pub const HTTP_ADDRESS_DIVISOR: usize = 4;
 /// One address may have this many in any case: as many as several browsers open.
 pub const MIN_HTTP_CONNECTIONS_PER_ADDRESS: usize = 32;

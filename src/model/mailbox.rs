@@ -156,7 +156,7 @@ pub struct MailboxCounts {
     /// Threads with an email in the mailbox.
     pub total_threads: u64,
     /// Those with an unread email, which may be in another mailbox. The Trash is treated apart: for
-    /// the Trash only emails in it count, and for other mailboxes only emails that are not only in
+    /// the Trash, emails in the Trash count; for another mailbox, emails in some mailbox besides
     /// the Trash.
     pub unread_threads: u64,
 }

@@ -73,7 +73,8 @@ fn check_query(
 }
 
 /// Checks the changes within a scope, from every past state and by every access path: they must
-/// lead to the new results, and name no email that was never in the scope.
+/// lead to the new results, and name only emails that were in the scope at the old state or are
+/// now.
 fn check_changes(driver: &TestDriver, spec: &QuerySpec, scope: &Scope) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let now = within_scope(&driver.now, scope);

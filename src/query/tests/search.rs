@@ -235,8 +235,8 @@ fn atoms(text: &str) -> Vec<(String, bool)> {
     out
 }
 
-/// Whether a text contains the atoms of a phrase in their order. Characters that touch in the
-/// phrase must touch in the text, too.
+/// Whether a text contains the atoms of a phrase in their order. Letters outside ASCII that touch
+/// in the phrase must touch in the text, too.
 fn contains(text: &str, phrase: &str) -> bool {
     let (text, phrase) = (atoms(text), atoms(phrase));
     text.windows(phrase.len()).any(|window| {
