@@ -43,6 +43,7 @@ struct Options {
     seconds: u64,
     size: usize,
     recipients: usize,
+    /// `None` to send for `seconds` instead.
     count: Option<u64>,
     only: Option<String>,
     trace: bool,

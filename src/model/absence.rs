@@ -51,7 +51,7 @@ pub struct Variant {
     /// The senders who get this text; `None` for those whose circle has no variant of its own.
     pub circle: Option<Circle>,
     /// This and the next two are sent instead of those of the response. One that is `None` is not
-    /// sent, and not taken from the response.
+    /// taken from the response: `vacation::reply` makes it up, or leaves it out.
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,

@@ -49,6 +49,7 @@ impl EmailMetadata {
 /// A name and an address of a header field (RFC 8621 §4.1.2.3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailAddress {
+    /// Decoded; `None` if the address has no name.
     pub name: Option<String>,
     /// As written; may be empty or not well formed.
     pub email: String,

@@ -46,6 +46,7 @@ impl Envelope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
     pub address: Address,
+    /// `None` if the sender gave no ORCPT.
     pub original: Option<OriginalRecipient>,
     pub notify: DsnNotify,
 }

@@ -17,6 +17,7 @@ pub struct SenderIdentity {
     pub name: String,
     /// `*@domain` allows any address in the domain.
     pub email: String,
+    /// The fields Reply-To and Bcc that clients give new messages; `None` for no such field.
     pub reply_to: Option<Vec<EmailAddress>>,
     pub bcc: Option<Vec<EmailAddress>>,
     pub text_signature: String,

@@ -16,6 +16,8 @@ pub struct VacationResponse {
     pub from_date: Option<UtcMillis>,
     /// The first instant after the response; `None` for no end.
     pub to_date: Option<UtcMillis>,
+    /// Of this and the next two, those that are `None` are made up or left out by
+    /// `vacation::reply`.
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,

@@ -107,6 +107,7 @@ pub struct SortPin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListingOrder {
     pub(super) pin: Option<SortPin>,
+    /// The order by id; with a pin, within each of its two parts.
     pub(super) direction: Direction,
 }
 

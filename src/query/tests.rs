@@ -1,5 +1,5 @@
-//! Compares queries and their changes with those of the naive account, over random histories.
-//! `RESTANTE_CASES` sets the number of histories of each test.
+//! Compares queries and their changes with those of the naive account (`naive`: vectors and full
+//! scans), over random histories. `RESTANTE_CASES` sets the number of histories of each test.
 
 mod client;
 mod delivered;

@@ -1,4 +1,5 @@
-//! Applies random changes to a store and to the naive account, and records every state.
+//! Applies random changes to a store and to the naive account (`naive`: vectors and full scans),
+//! and records every state.
 //!
 //! - Each change is applied to both. The change number of the store must rise by one, or for
 //!   several emails by one for each that changes. It must stay if nothing changes.

@@ -23,13 +23,16 @@ use crate::store::engine::memory::MemoryEngine;
 
 #[derive(Debug, Clone)]
 pub(super) struct ListingQuery {
+    /// `None` for all mail.
     uid: Option<MailboxUid>,
     filter: ListingFilter,
     /// Selects one of several equivalent filters: odd numbers are written with a NOT, and from 4 on
     /// the conditions are nested in AND and OR.
     spelling: u8,
+    /// Milliseconds after `EPOCH`, as in `after`.
     before: Option<i64>,
     after: Option<i64>,
+    /// One more condition.
     other: Option<Condition>,
     sort: Vec<Comparator>,
     collapse: bool,

@@ -49,9 +49,11 @@ pub(super) struct NaiveDraft {
     pub(super) bcc: Option<usize>,
     pub(super) subject: Option<usize>,
     pub(super) body: Vec<usize>,
+    /// The minute in the Date field; `None` without the field.
     pub(super) sent: Option<u8>,
     pub(super) file: Option<usize>,
     pub(super) mark: Option<usize>,
+    /// The number in the id, as in `references`.
     pub(super) message_id: Option<u8>,
     pub(super) references: Vec<u8>,
     /// The alias to which the message was delivered, with a trace prefix; `None` if it was

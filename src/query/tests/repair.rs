@@ -1,6 +1,6 @@
 //! Damages rows after random histories, and repairs the store. Then the check must find nothing,
-//! queries must have the answers of the naive account, and an earlier state must be refused or give
-//! correct changes.
+//! and queries must have the answers of the naive account (`naive`: vectors and full scans).
+//! Changes from an earlier state must be refused or correct.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tests that every answer within a scope is that of a naive account without other mail, and names
-//! no email outside the scope.
+//! Tests that every answer within a scope is that of a naive account (`naive`: vectors and full
+//! scans) without other mail, and names no email outside the scope.
 
 use std::collections::BTreeSet;
 
