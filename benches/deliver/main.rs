@@ -2,7 +2,8 @@
 //! appends to one file and syncs it. The rate of the sink is the limit that the disk sets.
 //!
 //! `cargo bench --ignore-rust-version --bench deliver -- OPTIONS`:
-//! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults.
+//! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults. The size is that of
+//!   a message, in bytes, and the recipients are those of each message.
 //! - `--count 30000` delivers 30,000 messages to the service alone, and checks that each is stored
 //!   once.
 //! - `--only service` or `--only sink` runs one of them.

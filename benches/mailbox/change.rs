@@ -35,7 +35,8 @@ fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ti
 
 /// An email of the Inbox, in each of 1,000 rounds another one, spread over the whole account.
 /// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on. Emails are
-/// 60,000 milliseconds apart (`grow::EVERY`).
+/// 60,000 milliseconds apart (`grow::EVERY`). If none of the 100 emails from a place on is in the
+/// Inbox any more, returns the newest email of the account.
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let snapshot = store.snapshot();
     let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
