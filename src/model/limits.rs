@@ -147,7 +147,9 @@ pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
 pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;
 /// How long a delivery is remembered, so that its retry is answered and not repeated.
 pub const DELIVERY_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
+/// How long the log has the decisions about a message.
 pub const DECISION_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a destroyed email can be restored before it is purged.
 pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// As long as the history of emails, so that a client can catch up with both or neither.
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
@@ -176,6 +178,7 @@ pub const MAX_ADDRESS_IDENTITIES: usize = 100;
 pub const MAX_SUBMISSIONS: usize = 5000;
 /// Of each kind that a submission lists (RFC 8621 §7 dsnBlobIds, mdnBlobIds).
 pub const MAX_SUBMISSION_REPORTS: usize = 100;
+/// How long a submission is kept after its end.
 pub const SUBMISSION_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4.
 pub const MAX_DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -201,8 +204,10 @@ pub const MAX_FILTER_STEP_BYTES: usize = 512;
 /// Of all scripts for one message; further rules are not counted.
 pub const MAX_FIRED_RULES: usize = 64;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long the sending of a reply is tried.
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// For actions other than replies (RFC 5321 §4.5.4.1 asks for at least four to five days).
+/// How long the sending of other actions is tried (RFC 5321 §4.5.4.1 asks for at least four to five
+/// days).
 pub const QUEUE_LIFETIME: Duration = Duration::from_secs(5 * 24 * 3600);
 /// How long mail waits for earlier mail of the same account to the same address, if that was
 /// refused temporarily.

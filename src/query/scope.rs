@@ -16,6 +16,7 @@ use crate::model::{
 use crate::query::filter::{Condition, Filter};
 use crate::store::{Error, Snapshot};
 
+/// The mailboxes whose emails may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scope(BTreeSet<MailboxUid>);
 
@@ -25,6 +26,7 @@ impl FromIterator<MailboxUid> for Scope {
     }
 }
 
+/// How an email changed within a scope since an earlier state, the old state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedChange {
     /// The last change of the email, or the change by which it left the scope.

@@ -103,7 +103,9 @@ pub(in crate::query) fn changes(
     })
 }
 
+/// A touched email.
 struct ChangedEmail {
+    /// The row of the email, or its tombstone.
     metadata: EmailMetadata,
     /// Whether the email existed at the old state, and was in the scope if there is one. It need
     /// not have matched.

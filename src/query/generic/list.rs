@@ -12,6 +12,7 @@ use crate::query::walk::search::Hit;
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
+/// Which results of a walk are wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
     /// The number of first results that are wanted.
@@ -24,6 +25,7 @@ impl ListRequest {
     pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
+/// The first results of a query, in its order.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
     pub(super) entries: Vec<SortEntry>,
@@ -81,6 +83,7 @@ pub(super) fn list(
     Ok(found.end())
 }
 
+/// The results that a walk led to so far.
 struct ListCollector<'q> {
     spec: &'q QuerySpec,
     wanted: ListRequest,

@@ -15,6 +15,7 @@ use crate::store::Snapshot;
 /// Reading this many bytes of a message for its header counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
+/// What the candidates of one query share.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) snapshot: &'v Snapshot<'v>,
@@ -134,6 +135,7 @@ impl FetchedEmail {
 /// The trace prefix, and a beginning of the message that has the whole header.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
+/// An email that a filter decides or that is sorted, with what was fetched of it.
 #[derive(Debug)]
 pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,

@@ -21,15 +21,18 @@ pub(in crate::query) enum Moment {
     Ever,
 }
 
+/// A filter, prepared for deciding emails.
 #[derive(Debug)]
 pub(in crate::query) struct Matcher {
     node: Node,
     tables: FilterTables,
 }
 
+/// What the nodes of a filter refer to by number.
 #[derive(Debug, Default)]
 struct FilterTables {
     terms: Vec<SearchTerm>,
+    /// The number of alternatives so far: the parts of all `Or` nodes.
     alternatives: usize,
 }
 

@@ -12,6 +12,7 @@ use crate::store::Snapshot;
 /// The most cached answers of one keyword. If there would be more, all of them are dropped.
 const MAX_CACHED_THREADS: usize = 100_000;
 
+/// How many emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum EmailsWithKeyword {
     None,

@@ -25,6 +25,8 @@ use crate::store::table::{SearchFolds, decode_key};
 use crate::store::{FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
+/// Addresses of this service: two plain ones, one that ends with another, a quoted local part, and
+/// two of which the index has no text, because only a parser of headers reads them.
 const ALIASES: [&str; 6] = [
     "ann@example.org",
     "shop@example.org",
@@ -33,6 +35,7 @@ const ALIASES: [&str; 6] = [
     "jürgen@x.example",
     "=?utf-8?q?shop?=",
 ];
+/// Addresses to which earlier hops delivered.
 const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
 
 /// The Delivered-To fields of an email: indexes in `ALIASES` and, for an earlier hop, in `HOPS`.

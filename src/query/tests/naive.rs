@@ -12,6 +12,7 @@ use crate::query::{
     Start,
 };
 
+/// Names, which may be empty, and addresses.
 pub(super) const PEOPLE: [(&str, &str); 4] = [
     ("Ann Lee", "ann@a.example"),
     ("", "bob@b.example"),
@@ -27,9 +28,12 @@ pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
     ("Re: alpha", "alpha", "alpha"),
     ("Re:", "", ""),
 ];
+/// The words of bodies.
 pub(super) const BODY: [&str; 5] = ["alpha", "Beta", "big", "LUNCH", "ann"];
+/// Attachments: file name and media type.
 pub(super) const FILES: [(&str, &str); 2] =
     [("plan.txt", "application/octet-stream"), ("big lunch.pdf", "application/pdf")];
+/// Values of the field X-Mark.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Addresses that emails are delivered to. The index has no text for the last.
 pub(super) const ALIASES: [&str; 4] =

@@ -74,6 +74,7 @@ pub(super) enum Op {
     Reopen,
 }
 
+/// The mailboxes and the keywords of an email.
 pub(super) type EmailPlacement = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
 /// Returns at least one change, and fewer than `limit`.
