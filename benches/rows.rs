@@ -3,7 +3,8 @@
 //! needed.
 //!
 //! `cargo bench --ignore-rust-version --no-default-features --features internals --bench rows --`
-//! - `--size 4096 --messages 64 --rounds 200` sets the messages and how often each is measured.
+//! - `--size 4096 --messages 64 --rounds 200` sets the bytes of a message, the number of messages,
+//!   and how often each is measured. These are the defaults.
 //! - `--step NAME --count N` only does the step with this name in the printed table, N times.
 //!   Instructions are counted by running this under `valgrind --tool=callgrind` with two counts.
 //! - `--latin` turns the `o` at the beginning of each word into a letter outside ASCII.

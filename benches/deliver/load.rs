@@ -1,5 +1,5 @@
-//! The LMTP clients: sessions that each wait for the reply before the next message, as Postfix
-//! does.
+//! The LMTP clients: sessions that each wait for the replies to a message before they send the next
+//! one, as Postfix does.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -56,13 +56,14 @@ impl Measured {
     }
 }
 
-/// The address of an account. The accounts of different sessions do not overlap.
+/// The address of an account, by its number from 0 on. Each session has accounts of its own.
 pub(crate) fn address(account: usize) -> String {
     format!("user{account}@example.org")
 }
 
 impl Load {
-    /// Sends messages with the numbers from `first` on. Numbers of two runs must not overlap.
+    /// Sends messages with the numbers from `first` on. Numbers of two runs must not overlap. With
+    /// a `count`, prints every two seconds how far the run is.
     pub(crate) fn run(&self, service: &Service, first: u64) -> Measured {
         let next = AtomicU64::new(first);
         let over = AtomicBool::new(false);

@@ -2,14 +2,19 @@
 //! appends to one file and syncs it. The rate of the sink is the limit that the disk sets.
 //!
 //! `cargo bench --ignore-rust-version --bench deliver -- OPTIONS`:
-//! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults.
-//! - `--count 30000` delivers 30,000 messages to the service, and checks that each is stored once.
+//! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults. The size is that of
+//!   a message, in bytes, and the recipients are those of each message.
+//! - `--count 30000` delivers 30,000 messages to the service alone, and checks that each is stored
+//!   once.
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
 //! - `--peers` measures the sink and the service in turns, in five shapes of load (`peers`).
 //!   `--rounds 3 --seconds 8` are the defaults, `--size` selects the shapes of that size,
 //!   `--program NAME=PATH` adds another build of the service, and `--script FILE` adds the service
 //!   with that Sieve script as the active one of each account.
+//!
+//! The programs store mail in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory. That
+//! directory is deleted with all that is in it before each program starts.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,12 +44,14 @@ struct Options {
     seconds: u64,
     size: usize,
     recipients: usize,
+    /// `None` to send for `seconds` instead.
     count: Option<u64>,
     only: Option<String>,
     trace: bool,
     peers: bool,
     rounds: usize,
     programs: Vec<Peer>,
+    /// The words of the command line that are not values of options.
     given: Vec<String>,
 }
 
@@ -92,6 +99,7 @@ fn options() -> Options {
 }
 
 fn main() {
+    // `Service::start` runs this program as the sink.
     let mut words = std::env::args().skip(1);
     if words.next().as_deref() == Some("sink") {
         let (socket, file) = (words.next().expect("a socket"), words.next().expect("a file"));
@@ -139,7 +147,8 @@ fn main() {
         let peer = if kind == "sink" { Peer::sink() } else { Peer::service() };
         let service =
             Service::start(&peer, &dir, options.sessions * options.recipients.max(1), false);
-        // Warms up connections, caches and the first memtable.
+        // Warms up connections, caches and the first memtable, with numbers that the measured run
+        // does not reach.
         if options.count.is_none() {
             Load { time: Duration::from_secs(2), count: None, ..load.clone() }
                 .run(&service, 1 << 40);

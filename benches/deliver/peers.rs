@@ -13,19 +13,19 @@ const SHAPES: [(usize, usize, usize); 5] =
 
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// The sink and the programs.
+    /// The sink, and then the programs that are compared with it.
     pub(crate) peers: Vec<Peer>,
     pub(crate) rounds: usize,
     /// The length of a cell.
     pub(crate) time: Duration,
-    /// Where the programs store mail.
+    /// Where the programs store mail. It is deleted before each cell.
     pub(crate) dir: PathBuf,
     /// Only shapes with messages of this size, if given.
     pub(crate) size: Option<usize>,
 }
 
-/// The figures of one cell: `rate` in deliveries per second, `p50` and `p99` in milliseconds,
-/// `resident` in MB.
+/// The figures of one cell: `rate` in deliveries per second, `p50` and `p99` (quantiles of the
+/// latencies) in milliseconds, `resident` (memory of the program) in MB.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     rate: f64,
@@ -85,7 +85,8 @@ pub(crate) fn run(options: &Options) {
 
 fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
     let service = Service::start(peer, dir, load.sessions * load.recipients.max(1), false);
-    // Warms up connections, caches and the first memtable.
+    // Warms up connections, caches and the first memtable, with numbers that the measured run does
+    // not reach.
     Load { time: Duration::from_secs(1), ..load.clone() }.run(&service, 1 << 40);
     let (before, flushes) = (service.usage(), device_flushes(dir));
     let measured = load.run(&service, 0);
@@ -116,7 +117,8 @@ fn device_flushes(dir: &Path) -> u64 {
     stat.split_whitespace().nth(15).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The middle of a figure over all rounds.
+/// The median of a figure over all rounds; of an even number of rounds the upper one of the two in
+/// the middle.
 fn median(cells: &[Cell], figure: fn(&Cell) -> f64) -> f64 {
     let mut all: Vec<f64> = cells.iter().map(figure).collect();
     all.sort_by(f64::total_cmp);

@@ -46,6 +46,7 @@ pub(crate) struct Service {
     program: Option<PathBuf>,
     pub(crate) socket: PathBuf,
     config: PathBuf,
+    /// The file for the counts of strace; `None` without strace.
     trace: Option<PathBuf>,
     child: Child,
 }
@@ -71,8 +72,8 @@ impl Usage {
 }
 
 impl Service {
-    /// Starts a peer in an empty directory, with this number of accounts if it is a service. With
-    /// `traced` a service runs under strace, if strace is installed.
+    /// Starts a peer in the directory `dir`, which is emptied, with this number of accounts if it
+    /// is a service. With `traced` a service runs under strace, if strace is installed.
     pub(crate) fn start(peer: &Peer, dir: &Path, accounts: usize, traced: bool) -> Self {
         fs::remove_dir_all(dir).ok();
         fs::create_dir_all(dir).expect("the directory");
@@ -178,7 +179,8 @@ impl Service {
         }
     }
 
-    /// Fails unless every acknowledged message is stored once, and no other message.
+    /// Panics unless every acknowledged message is stored once, and no other message is stored in
+    /// these accounts.
     pub(crate) fn look_up(&self, measured: &Measured) {
         let mut total = 0;
         for (account, numbers) in &measured.acknowledged {

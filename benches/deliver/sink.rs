@@ -1,5 +1,5 @@
-//! The minimal cost of durable delivery: an LMTP server that appends each message to one file and
-//! syncs it once for all waiting sessions. It has no accounts and no index.
+//! The minimal cost of durable delivery: an LMTP server that appends each message to one file, and
+//! syncs the file once for all waiting sessions. It has no accounts and no index.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,16 +11,18 @@ use std::sync::{Arc, Condvar, Mutex};
 struct State {
     /// Bytes that are not in the file yet.
     waiting: Vec<u8>,
-    /// How many messages were added to `waiting` so far.
+    /// How often bytes were added to `waiting` so far: once for each message.
     added: u64,
-    /// How many of them are on the disk.
+    /// How many of these additions are on the disk.
     synced: u64,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     state: Mutex<State>,
+    /// Notified when bytes were added.
     news: Condvar,
+    /// Notified when bytes are on the disk.
     durable: Condvar,
 }
 
@@ -69,6 +71,7 @@ pub(crate) fn serve(socket: &Path, file: &Path) {
     }
 }
 
+/// Serves one connection until it ends. The result has no meaning; it allows `?`.
 fn session(stream: &UnixStream, log: &Log) -> Option<()> {
     let mut input = BufReader::with_capacity(64 * 1024, stream.try_clone().ok()?);
     let mut output = stream.try_clone().ok()?;

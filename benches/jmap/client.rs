@@ -22,12 +22,13 @@ impl Client {
         Self { stream, login }
     }
 
+    /// Returns the JMAP session. Panics if the status of the response is not 200.
     pub(crate) fn session(&mut self) -> Value {
         self.send("GET", "/jmap/session", &[]);
         serde_json::from_slice(&self.receive()).expect("a session")
     }
 
-    /// Sends a request and returns the response, parsed.
+    /// Sends a request and returns the response, parsed. Panics as `exchange` does.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Value {
         serde_json::from_slice(&self.exchange(request)).expect("an answer")
     }

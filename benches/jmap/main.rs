@@ -4,7 +4,7 @@
 //!
 //! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200`. `--keep` uses
 //! the store of an earlier run with `--keep`, if there is one, and does not remove it afterwards.
-//! The store is in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory.
+//! The store is in the folder `jmap` of `RESTANTE_BENCH_DIR`, or of Cargo's temporary directory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -155,7 +155,8 @@ impl Start {
         Self { account: account.to_owned(), inbox, calls, response_size, state }
     }
 
-    /// The measured requests, with their names: the whole first request, then single methods.
+    /// The method calls of the measured requests, with their names: the whole first request, then
+    /// single methods.
     fn questions(&self) -> Vec<(String, Value)> {
         let account = &self.account;
         // The name of a question begins with its method.

@@ -14,12 +14,15 @@ use crate::words::Words;
 
 /// The number of threads that deliver, each one message after the other.
 const SESSIONS: usize = 8;
+/// How long each run takes.
 const SECONDS: u64 = 5;
 /// The number of rounds in which each kind of work is measured. The median counts.
 const ROUNDS: usize = 5;
 /// The account that gets the deliveries.
 const BUSY: AccountId = AccountId(4);
+/// The number of emails that are destroyed before each purge.
 const DESTROYED: usize = 10_000;
+/// The listing that is filled.
 const FILTER: ListingFilter = ListingFilter::Flagged;
 const LISTED: &str = "emails looked at";
 const FOLDED: &str = "emails folded";
@@ -53,8 +56,8 @@ struct Run {
 }
 
 pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options) {
-    // The largest account of at most 100,000 emails, or else the largest of all.
     let Some(largest) = accounts.last() else { return };
+    // The largest account of at most 100,000 emails, or else the largest of all.
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
     if store.snapshot().account(BUSY).unwrap().is_none() {
         make(store, BUSY);
@@ -81,6 +84,7 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
         let state = store.snapshot().account_state(BUSY).unwrap();
         i64::try_from(state.emails).unwrap() - i64::try_from(state.unfolded).unwrap()
     };
+    // Grows as the number of emails that are still to be purged falls.
     let purged = || {
         -i64::try_from(
             store.snapshot().destroyed_emails(largest.id, UtcMillis(0), usize::MAX).unwrap().len(),
@@ -211,6 +215,7 @@ fn report(store: &Store, options: &Options, all: &[BackgroundWork<'_>]) {
             runs.push(Run { p99, delivered, done: (work.done)() - before });
         }
     }
+    // The 99th percentile of the first work that was selected: usually of deliveries alone.
     let mut first = None;
     for (BackgroundWork { name, unit, .. }, mut runs) in selected.into_iter().zip(runs) {
         runs.sort_by(|one, other| one.p99.total_cmp(&other.p99));
@@ -233,8 +238,10 @@ fn deliveries(store: &Store, run: u64, work: &(dyn Fn(&AtomicBool) + Sync)) -> (
             .map(|session| {
                 let stop = &stop;
                 scope.spawn(move || {
-                    let begin =
-                        u64::from(std::process::id()) << 32 | run << 26 | (session as u64) << 22;
+                    // Each process, run and session has numbers of its own, 2^22 for a session.
+                    let begin = (u64::from(std::process::id()) << 32)
+                        | (run << 26)
+                        | ((session as u64) << 22);
                     let mut words = Words::new(begin);
                     let mut times = Vec::new();
                     while !stop.load(Ordering::Relaxed) {

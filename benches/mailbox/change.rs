@@ -34,11 +34,14 @@ fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ti
 }
 
 /// An email of the Inbox, in each of 1,000 rounds another one, spread over the whole account.
-/// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on.
+/// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on. Emails are
+/// 60,000 milliseconds apart (`grow::EVERY`). If none of the 100 emails from a place on is in the
+/// Inbox any more, returns the newest email of the account.
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let snapshot = store.snapshot();
     let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     let last = EmailId(first.0 + (account.size << 16) * 60_000);
+    // A thousand places, the last of them some steps before the oldest email.
     let step = (last.0 - first.0) / 1009;
     // 467 and 1,000 have no common divisor, so each of 1,000 rounds has a place of its own.
     let from = EmailId(first.0 + step * (round * 467 % 1000));

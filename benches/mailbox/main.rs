@@ -9,7 +9,7 @@
 //!   missing, and does not remove the store afterwards.
 //! - `--only WORD,WORD` measures only the operations whose name contains one of the words.
 //!
-//! The store is in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory.
+//! The store is in the folder `mailbox` of `RESTANTE_BENCH_DIR`, or of Cargo's temporary directory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

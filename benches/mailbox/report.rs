@@ -8,6 +8,7 @@ use restante::internals::store::{Store, Usage};
 use crate::Options;
 use crate::grow::Account;
 
+/// Prints the heads of the columns: the sizes of the accounts.
 pub(crate) fn head(sizes: &[u64]) {
     print!("{:<46}", "microseconds (median), emails:");
     for size in sizes {
@@ -16,8 +17,9 @@ pub(crate) fn head(sizes: &[u64]) {
     println!("{:>10}", "ratio");
 }
 
-/// Runs an operation on each account in turn, for the given number of rounds or for about 30
-/// seconds, and prints the median of each account.
+/// Runs an operation on each account in turn, and prints the median of each account. Ends after
+/// `Options::rounds` measured rounds, or after about 30 seconds if at least four rounds were
+/// measured.
 pub(crate) fn measure(
     options: &Options,
     accounts: &[Account],
@@ -94,6 +96,7 @@ fn medians<const N: usize>(
     times.into_iter().map(|times| times.map(|mut times| median(&mut times))).collect()
 }
 
+/// Prints the figures of the accounts, and the last one divided by the first.
 pub(crate) fn line(name: &str, numbers: &[f64]) {
     print!("{name:<46}");
     for number in numbers {
@@ -122,7 +125,8 @@ fn bytes_of(dir: &Path) -> u64 {
 }
 
 /// Prints the bytes on disk per message, in the tables and in the segments, and the cost of a
-/// delivery by table.
+/// delivery by table. In the last column is how many times the bytes that were flushed were
+/// written, with compactions.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let snapshot = store.snapshot();

@@ -46,10 +46,12 @@ named!(Circle { Organisation = "organisation", Outside = "outside" });
 /// A text that replaces the text of the response for some senders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Variant {
-    /// The language of the text (RFC 5646), in lower case.
+    /// The language of the text (RFC 5646), in lower case; `None` if it is not said.
     pub language: Option<String>,
     /// The senders who get this text; `None` for those whose circle has no variant of its own.
     pub circle: Option<Circle>,
+    /// This and the next two are sent instead of those of the response. One that is `None` is not
+    /// taken from the response: `vacation::reply` makes it up, or leaves it out.
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,
@@ -100,7 +102,8 @@ pub struct BadDays;
 impl FromStr for Days {
     type Err = BadDays;
 
-    /// Reads a weekday's name or its first three letters, a day of the month, or `24-31`.
+    /// Reads a weekday's name or its first three letters, a day of the month, or `24-31`. Letter
+    /// case and blanks around the text are ignored.
     fn from_str(text: &str) -> Result<Self, BadDays> {
         let text = text.trim().to_ascii_lowercase();
         let named = |name: &&str| **name == text || (text.len() == 3 && name.starts_with(&text));
@@ -117,10 +120,13 @@ impl FromStr for Days {
     }
 }
 
-/// When the response was last switched on and off. The store maintains this.
+/// When the response was last switched on, and when it was switched off after that. The store
+/// maintains this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Absence {
+    /// `None` if it was never switched on.
     pub began: Option<UtcMillis>,
+    /// `None` if it was not switched off since.
     pub ended: Option<UtcMillis>,
     /// Whether the report on the mail of this absence was filed (`VacationResponse::report`).
     pub reported: bool,

@@ -25,7 +25,8 @@ pub struct AccountRow {
     pub zone: Option<String>,
     /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,
-    /// The Unix user who may manage the account.
+    /// The Unix user who may manage the account on the control socket, besides the administrators.
+    /// `None` if there is no such user.
     pub unix_user: Option<String>,
     pub created: UtcMillis,
     /// Names and PHC strings.
@@ -43,8 +44,10 @@ pub struct AccountRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
     pub name: String,
+    /// The hash of the token's text (`account::token_hash`).
     pub hash: [u8; 32],
     pub created: UtcMillis,
+    /// `None` if the token does not expire.
     pub expires: Option<UtcMillis>,
 }
 
@@ -104,9 +107,9 @@ impl AccountRow {
         }
     }
 
-    /// Sets the password with this name; removes it if `phc` is `None`. Without keys, or
-    /// if other passwords have keys of another salt or other rounds, SCRAM does not accept the
-    /// password.
+    /// Sets the password with this name; removes it if `phc` is `None`, and then `scram` must be
+    /// `None`, too. SCRAM does not accept the password if `scram` is `None`, or if other passwords
+    /// have keys of another salt or other rounds.
     pub fn set_password(
         &mut self,
         name: &str,

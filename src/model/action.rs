@@ -16,7 +16,8 @@ pub struct Action {
     /// Whether a person waits for it. Urgent actions are sent before the others.
     pub urgent: bool,
     pub created: UtcMillis,
-    /// Not sent before this time. An action that was sent is kept until this time.
+    /// The action is not sent before this time. Once it is sent, it is kept until this time, for
+    /// the owner to see.
     pub due: UtcMillis,
     /// Given up after this time. An action that may be sent twice (not `at_most_once` in
     /// `outbox::rules`) is tried once more, because the clock may have been wrong.
@@ -24,6 +25,7 @@ pub struct Action {
     /// Attempts after which some recipient still waited, and which had an error or made no progress
     /// (`outbox::next_step`). A retry by hand resets the number.
     pub attempts: u32,
+    /// The error that was recorded last; `None` before the first.
     pub last_error: Option<String>,
     /// `None` is the null path `<>`.
     pub sender: Option<Address>,
@@ -33,13 +35,13 @@ pub struct Action {
     pub envid: Option<String>,
     /// At least one.
     pub recipients: Vec<Target>,
-    /// The email because of which the action was queued.
+    /// The email because of which the action was queued, if there is one.
     pub email: Option<EmailId>,
-    /// The told row that was written together with this reply.
+    /// The told row that was written together with this reply; `None` if there is none.
     pub told: Option<ToldKey>,
-    /// The action that must be done before this one.
+    /// The action that must be done before this one, if there is one.
     pub after: Option<ActionId>,
-    /// Of open actions with the same key, only one is queued.
+    /// Of open actions with the same key, only one is queued. Actions without a key are all queued.
     pub duplicate_key: Option<[u8; 16]>,
     /// Whether the message is sent as seven-bit text, because the next hop refused the original.
     pub seven_bit: bool,
@@ -47,8 +49,9 @@ pub struct Action {
     pub message_id: String,
     /// How many bytes of its own the action sends.
     pub own_bytes: u64,
+    /// The message that is sent after the own bytes; `None` if these are all.
     pub blob: Option<BlobHash>,
-    /// The submission to which the outcome is written.
+    /// The submission to which the outcome is written; `None` for other kinds of actions.
     pub submission: Option<ObjectId>,
 }
 

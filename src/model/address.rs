@@ -175,9 +175,9 @@ fn is_atext(c: char) -> bool {
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// Whether a text is a `Domain` of RFC 5321 §4.1.2, of any length, or any printable ASCII in the
-/// brackets of an `address-literal`. U-labels (RFC 5890) are accepted too, and underscores, because
-/// real domains have them.
+/// Whether a text is a `Domain` of RFC 5321 §4.1.2, of any length, or an `address-literal`: any
+/// printable ASCII but `[`, `\` and `]`, in brackets. U-labels (RFC 5890) are accepted too, and
+/// underscores, because real domains have them.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {

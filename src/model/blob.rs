@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::id::{BadId, BlobHash, EmailId};
 use super::limits;
 
-/// Steps of a blob id.
+/// The most steps of a blob id.
 pub const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +103,7 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id.clone()), "{id}");
         }
         assert_eq!(part.to_string(), format!("{email}-12"));
+        // Part 1000 is beyond `limits::MAX_MIME_PARTS`.
         for tail in ["-", "-x", "-01", "-+1", "--1", "-1-", "-1000", "-4294967296", "é"] {
             assert_eq!(format!("{email}{tail}").parse::<BlobId>(), Err(BadId), "{tail}");
         }

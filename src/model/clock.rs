@@ -15,7 +15,8 @@ use jiff::{Span, Timestamp};
 pub use fixed::FixedClock;
 
 /// An instant, in milliseconds since 1970-01-01T00:00:00Z. The calendar of `jiff::Timestamp` has
-/// the days -9999-01-02 to 9999-12-30. Beyond it, texts and days are those of the instant 0.
+/// the days -9999-01-02 to 9999-12-30. The texts and days of an instant beyond it are those of the
+/// instant 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UtcMillis(pub i64);
 
@@ -64,7 +65,7 @@ impl UtcMillis {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S %Y").to_string()
     }
 
-    /// Returns the date and time for people: `2026-11-21 09:00`.
+    /// Returns the date and time in a zone, for people: `2026-11-21 09:00`.
     #[must_use]
     pub fn local(self, zone: &TimeZone) -> String {
         self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
@@ -100,8 +101,9 @@ impl UtcMillis {
     }
 
     /// Parses a `Date` or `UTCDate` of RFC 8620 §1.4, and any other date and time of RFC 3339 with
-    /// `T` and `Z` in capitals, of at most 40 bytes. A fraction of zero is accepted although RFC
-    /// 8620 forbids it, because programs in JavaScript write it.
+    /// `T` and `Z` in capitals, of at most 40 bytes. What is finer than a millisecond is cut off. A
+    /// fraction of zero is accepted although RFC 8620 forbids it, because programs in JavaScript
+    /// write it.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let shape = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);
@@ -130,7 +132,7 @@ impl fmt::Display for UtcMillis {
     }
 }
 
-/// Returns the time zone with an IANA name such as `Europe/Berlin`.
+/// Returns the time zone with an IANA name such as `Europe/Berlin`; `None` if the name is unknown.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
@@ -194,6 +196,7 @@ impl Clock for SystemClock {
     }
 }
 
+/// Measures how long something takes, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 

@@ -5,6 +5,7 @@ use super::clock::UtcMillis;
 use super::id::{ActionId, EmailId};
 use super::script::FilterStep;
 
+/// What was decided about one message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub at: UtcMillis,
@@ -26,7 +27,7 @@ pub enum Verdict {
         /// The code of a `vacation::NoReplyReason`, such as `auto-submitted`. If the reply was
         /// queued but not sent: `outbox::NOT_SENT` or `outbox::NO_SMTPUTF8`.
         reason: String,
-        /// The evidence for the reason, such as a header field.
+        /// The evidence for the reason, such as a header field; empty if there is none.
         detail: String,
     },
 }

@@ -21,11 +21,14 @@ pub struct EmailMetadata {
     /// In normal form (`keyword::normalize`).
     pub keywords: BTreeSet<String>,
     pub received_at: UtcMillis,
+    /// The hash of the raw message.
     pub blob: BlobHash,
     /// In bytes, trace prefix included.
     pub size: u64,
     pub created: ModSeq,
+    /// The last change of the email. In a tombstone that is the destruction.
     pub updated: ModSeq,
+    /// When the email was destroyed; `None` while it is live.
     pub destroyed: Option<UtcMillis>,
 }
 
@@ -46,6 +49,7 @@ impl EmailMetadata {
 /// A name and an address of a header field (RFC 8621 §4.1.2.3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailAddress {
+    /// Decoded; `None` if the address has no name.
     pub name: Option<String>,
     /// As written; may be empty or not well formed.
     pub email: String,
@@ -249,7 +253,8 @@ pub struct Tokens {
     /// Ascending by hash, without duplicates.
     pub words: SearchWords,
     /// Ascending and without duplicates, with field bits: addresses with the domain reversed, ids,
-    /// and media types of attachments.
+    /// media types of attachments, and the search text of `DeliveredTo`. The empty text stands for
+    /// ids that were not indexed.
     pub texts: Vec<(String, u16)>,
 }
 

@@ -22,8 +22,10 @@ pub struct Envelope {
     pub envid: Option<String>,
     /// The name that the client gave in LHLO.
     pub lhlo: String,
+    /// Whether the session is encrypted.
     pub tls: bool,
-    /// Why the sender counts as forged (`proof::examine`). `None` also if that was not examined.
+    /// Why the sender counts as forged (`proof::examine`). `None` if the sender does not count as
+    /// forged, or if that was not examined.
     pub forged: Option<String>,
     pub client: ClientInfo,
 }
@@ -44,6 +46,7 @@ impl Envelope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
     pub address: Address,
+    /// `None` if the sender gave no ORCPT.
     pub original: Option<OriginalRecipient>,
     pub notify: DsnNotify,
 }
@@ -112,7 +115,8 @@ pub enum DsnReturn {
     Headers,
 }
 
-/// The original client, as a trusted peer described it by XFORWARD or XCLIENT of Postfix.
+/// The original client, as a trusted peer described it by XFORWARD or XCLIENT of Postfix. What the
+/// peer did not say is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
     pub name: Option<String>,

@@ -30,12 +30,14 @@ pub const DELIVERED_HERE: u16 = 4096;
 /// between texts. If there are thousands of texts, the last words all have the largest number.
 pub const BAND_BITS: u32 = 17;
 
+/// Returns the band of a field, which must be one of the bits above.
 #[must_use]
 pub fn band_of(field: u16) -> u32 {
     if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }
 }
 
-/// Returns the field of a position, or 0 if no field has its band.
+/// Returns the field of a position, which must be in the band of a field. Of a band above 16, which
+/// no field can have, it returns 0.
 #[must_use]
 pub fn field_at(position: u32) -> u16 {
     match position >> BAND_BITS {

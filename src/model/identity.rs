@@ -4,10 +4,12 @@ use super::address::Address;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// In the form of `addresses`.
     pub primary: Address,
+    /// The display name of the account.
     pub name: Option<String>,
-    /// All addresses of the account, the primary first, in the form of the directory: folded, but
-    /// with the case of local parts kept if the site distinguishes it.
+    /// All addresses of the account but catch-alls, the primary first. They have the form of the
+    /// directory: folded, but with the case of local parts kept if the site distinguishes it.
     pub addresses: Vec<Address>,
     /// The alias domains of the site, each with the domain for which it stands; folded.
     pub alias_domains: Vec<(String, String)>,
@@ -18,8 +20,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether an address belongs to the account: as it is, as a sub-address, or in an alias
-    /// domain. Letter case is ignored, even if the site distinguishes it in local parts.
+    /// Whether an address is one of the account's, or a sub-address of one. Either may be written
+    /// with an alias domain. Letter case is ignored, even if the site distinguishes it in local
+    /// parts.
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);

@@ -10,14 +10,14 @@ pub const MAX_COMMAND_BYTES: usize = 4096;
 pub const MAX_RECIPIENTS: usize = 1000;
 /// A message with this many Received fields is refused as a loop (RFC 5321 §6.3).
 pub const MAX_RECEIVED_FIELDS: usize = 100;
-/// Of one session.
+/// Of one LMTP session.
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
 /// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
-/// One address may have this fraction of the ManageSieve connections.
+/// The bound on ManageSieve connections divided by this is the bound for one address.
 pub const MANAGESIEVE_ADDRESS_DIVISOR: usize = 4;
-/// In any case.
+/// One address may have this many in any case.
 pub const MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS: usize = 8;
 /// Of a client that is logged in (RFC 5804 §1.2 asks for at least half an hour).
 pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -25,7 +25,7 @@ pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
 pub const MANAGESIEVE_LOGIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Refused commands of one ManageSieve session.
 pub const MAX_MANAGESIEVE_ERRORS: u32 = 50;
-/// Of ManageSieve, in all and from one address.
+/// The failed login with this number closes a ManageSieve connection.
 pub const MAX_FAILED_LOGINS_PER_CONNECTION: u32 = 5;
 /// RFC 5321 §4.5.3.2.7 asks for at least five minutes.
 pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -112,12 +112,13 @@ pub const MAX_LANGUAGE_TAG_BYTES: usize = 35;
 pub const MAX_UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
 /// Of the value of a Date field in an obsolete form; the rest is not read.
 pub const MAX_DATE_BYTES: usize = 200;
-/// In one value of message ids. Later quotes are read as other characters.
+/// In one value of message ids. Later quotation marks are read like any other character.
 pub const MAX_UNCLOSED_QUOTES: usize = 10;
 /// Sections of one parameter, and parameters of one field.
 pub const MAX_PARAMETER_SECTIONS: usize = 1000;
 pub const MAX_ADDRESS_LITERAL_BYTES: usize = 255;
-/// A header beyond this or one of the next three bounds is not verified (`proof::verify`).
+/// In one header. A header beyond this or one of the next three bounds is not verified
+/// (`proof::verify`).
 pub const MAX_SIGNATURES: usize = 60;
 pub const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
 pub const MAX_VERIFIED_FIELDS: usize = 1000;
@@ -139,13 +140,16 @@ pub const MAX_ENVID_BYTES: usize = 100;
 pub const MAX_ORCPT_BYTES: usize = 500;
 /// For each response; the oldest are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
-/// The most recipients that the record of a delivery has, in all its retries, and the most emails.
+/// The most recipients that the record of a delivery has, in all its retries together. It has at
+/// most as many emails.
 pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
 /// The most bytes of different refusals that the record of a delivery has.
 pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;
 /// How long a delivery is remembered, so that its retry is answered and not repeated.
 pub const DELIVERY_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
+/// How long the log has the decisions about a message.
 pub const DECISION_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long a destroyed email can be restored before it is purged.
 pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// As long as the history of emails, so that a client can catch up with both or neither.
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
@@ -155,7 +159,7 @@ pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 360
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id leads to its thread after it was last seen.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
-/// Begins when the last reference is gone. Longer than any commit takes.
+/// How long a message is kept after its last reference is gone. Longer than any commit takes.
 pub const UNREFERENCED_MESSAGE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// For uploads from which no object was created (RFC 8620 §6: at least an hour).
 pub const UPLOAD_RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -174,6 +178,7 @@ pub const MAX_ADDRESS_IDENTITIES: usize = 100;
 pub const MAX_SUBMISSIONS: usize = 5000;
 /// Of each kind that a submission lists (RFC 8621 §7 dsnBlobIds, mdnBlobIds).
 pub const MAX_SUBMISSION_REPORTS: usize = 100;
+/// How long a submission is kept after its end.
 pub const SUBMISSION_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4.
 pub const MAX_DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -199,8 +204,10 @@ pub const MAX_FILTER_STEP_BYTES: usize = 512;
 /// Of all scripts for one message; further rules are not counted.
 pub const MAX_FIRED_RULES: usize = 64;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long the sending of a reply is tried.
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// For actions other than replies (RFC 5321 §4.5.4.1 asks for at least four to five days).
+/// How long the sending of other actions is tried (RFC 5321 §4.5.4.1 asks for at least four to five
+/// days).
 pub const QUEUE_LIFETIME: Duration = Duration::from_secs(5 * 24 * 3600);
 /// How long mail waits for earlier mail of the same account to the same address, if that was
 /// refused temporarily.
@@ -234,9 +241,10 @@ pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// With idle connections and event streams.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
-/// One address may have this fraction of the HTTP connections, unless it is a trusted proxy.
+/// The bound on HTTP connections divided by this is the bound for one address that is no trusted
+/// proxy.
 pub const HTTP_ADDRESS_DIVISOR: usize = 4;
-/// In any case: as many as several browsers open.
+/// One address may have this many in any case: as many as several browsers open.
 pub const MIN_HTTP_CONNECTIONS_PER_ADDRESS: usize = 32;
 /// Root and the service's user together have this number, and all other users as many more.
 pub const MAX_CONTROL_CONNECTIONS: usize = 512;
@@ -332,8 +340,9 @@ pub const MAX_SHARES: usize = 100;
 /// RFC 8621 §1.3.1 maxMailboxDepth.
 pub const MAX_MAILBOX_DEPTH: usize = 16;
 
+/// Operators of a filter within operators.
 pub const MAX_FILTER_DEPTH: usize = 16;
-/// With each mailbox of a list counted as one.
+/// Of a filter. Each mailbox of a list counts as a condition.
 pub const MAX_FILTER_CONDITIONS: usize = 1000;
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 pub const MAX_SORT_COMPARATORS: usize = 16;

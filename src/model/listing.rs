@@ -90,6 +90,7 @@ impl ListingFilter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
+    /// The number of emails in the listing.
     pub total: u64,
     /// The first email that the rank rows count; the largest id if they count none. `None` if the
     /// listing is too short for ranks.
@@ -119,6 +120,7 @@ pub enum ListingStage {
 pub struct MaintainedListing {
     pub filter: ListingFilter,
     pub stage: ListingStage,
+    /// Exact to a day. Without meaning for a listing that is always maintained.
     pub last_used: UtcMillis,
     /// Without meaning if the filter is not maintained in this shape (`shapes`).
     pub emails: ListingStats,

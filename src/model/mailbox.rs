@@ -11,6 +11,7 @@ use super::listing::MaintainedListing;
 pub struct Mailbox {
     /// The name. Mailbox/set brings it to NFC; other writers do not check that.
     pub name: String,
+    /// `None` for a mailbox at the top.
     pub parent: Option<MailboxUid>,
     /// At most one mailbox of an account has each role.
     pub role: Option<Role>,
@@ -154,8 +155,9 @@ pub struct MailboxCounts {
     pub unread_emails: u64,
     /// Threads with an email in the mailbox.
     pub total_threads: u64,
-    /// Those with an unread email. The Trash is treated apart: an email that is only in the Trash
-    /// makes its thread unread in the Trash alone.
+    /// Those with an unread email, which may be in another mailbox. The Trash is treated apart: for
+    /// the Trash, emails in the Trash count; for another mailbox, emails in some mailbox besides
+    /// the Trash.
     pub unread_threads: u64,
 }
 

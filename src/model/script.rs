@@ -22,13 +22,13 @@ pub struct SieveScript {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     pub at: UtcMillis,
-    /// The name of the script, with that of the site for its own scripts (`FilterStep::script`).
+    /// The script, written as in `FilterStep::script`.
     pub script: String,
     /// From 1; 0 if the error has no place in the script.
     pub line: u32,
     /// At most `limits::MAX_SCRIPT_ERROR_BYTES`.
     pub message: String,
-    /// The email that was kept.
+    /// The email that was kept; `None` if no email was stored.
     pub email: Option<EmailId>,
 }
 

@@ -1,7 +1,8 @@
 //! JMAP identities: the names and addresses under which the owner sends (RFC 8621 §6).
 //!
-//! - The server gives an account one identity for each of its addresses. They are stored like
-//!   identities that the owner creates, so that states report their changes too.
+//! - The server gives an account one identity for each of its first
+//!   `limits::MAX_ADDRESS_IDENTITIES` addresses. These identities are stored like those that the
+//!   owner creates, so that states report their changes too.
 //! - `identity_changes` computes what brings them up to date with the account.
 //!
 //! `model::Identity`, all names and addresses of an account, is another type.
@@ -16,6 +17,7 @@ pub struct SenderIdentity {
     pub name: String,
     /// `*@domain` allows any address in the domain.
     pub email: String,
+    /// The fields Reply-To and Bcc that clients give new messages; `None` for no such field.
     pub reply_to: Option<Vec<EmailAddress>>,
     pub bcc: Option<Vec<EmailAddress>>,
     pub text_signature: String,

@@ -16,13 +16,18 @@ pub struct ShareNotification {
     pub name: String,
     /// The rights before the change (`Right::bit`).
     pub old: u16,
+    /// The rights after the change, in the same bits.
     pub new: u16,
 }
 
+/// Who changed the rights.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangedBy {
+    /// The display name or else the name of the account. Without an account, the name of the Unix
+    /// user; empty if that is not known.
     pub name: String,
-    /// `None` if the person has no address of this site.
+    /// The primary address of the account; `None` without an account.
     pub email: Option<String>,
+    /// `None` for a caller of the control socket, who is known as a Unix user only.
     pub account: Option<AccountId>,
 }

@@ -23,8 +23,9 @@ pub struct EmailSubmission {
     pub rcpt_to: Vec<SubmissionRecipient>,
     pub send_at: UtcMillis,
     pub undo: UndoStatus,
-    /// When no recipient waited any more, or when the submission was canceled.
+    /// When no recipient waited any more, or when the submission was canceled; `None` before that.
     pub ended: Option<UtcMillis>,
+    /// The action that sends the message, which may be gone since. `None` before it is queued.
     pub action: Option<ActionId>,
     /// Delivery status notifications that came back.
     pub dsn: Vec<EmailId>,
@@ -37,7 +38,8 @@ pub struct EmailSubmission {
 pub struct EnvelopeAddress {
     /// As the client gave it. Only a sender's may be empty: the null path `<>`.
     pub email: String,
-    /// Values are not in xtext. `None` if the client gave no `parameters`.
+    /// Values are not in xtext; a parameter without a value has `None`. The whole is `None` if the
+    /// client gave no `parameters`.
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 
@@ -133,7 +135,8 @@ impl EmailSubmission {
 
     /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
     /// has checked the report with `matches_report`. A recipient to whom this server still has to
-    /// send keeps `delivered` and `smtp_reply`. A canceled submission is not changed.
+    /// send keeps `delivered` and `smtp_reply`. `email` is listed in `dsn` or `mdn`, up to
+    /// `limits::MAX_SUBMISSION_REPORTS` in each. A canceled submission is not changed.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: Option<EmailId>) {
         if self.undo == UndoStatus::Canceled {
             return;
@@ -302,7 +305,8 @@ mod tests {
             (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
             (DeliveryState::Yes, [EmailId(7)].as_slice())
         );
-        // A recipient that still waits in the queue, and a canceled submission, do not change.
+        // The status of a recipient that still waits in the queue does not change. Nothing of a
+        // canceled submission does.
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
         queued.apply_report(&said, Some(EmailId(1)));

@@ -16,14 +16,17 @@ pub struct VacationResponse {
     pub from_date: Option<UtcMillis>,
     /// The first instant after the response; `None` for no end.
     pub to_date: Option<UtcMillis>,
+    /// Of this and the next two, those that are `None` are made up or left out by
+    /// `vacation::reply`.
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,
     /// The sender of replies, if it is an address of the account (RFC 3834 §3.1.1). Otherwise an
     /// address of the account is chosen for each reply.
     pub from: Option<EmailAddress>,
+    /// The Reply-To field of replies, if they are to have one.
     pub reply_to: Option<EmailAddress>,
-    /// Count as the owner's, too (RFC 5230 §4.5 `:addresses`).
+    /// These count as the owner's, too (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
     pub except: Vec<ExcludedSender>,
     pub audience: Audience,

@@ -1,15 +1,17 @@
-//! Bounds how much several searches read together: bytes of messages, and rows of emails.
+//! Bounds how much the searches of one request read together: bytes of messages, and rows of
+//! emails.
 //!
-//! - Bytes are charged when they are read. A search that exceeds the bound is refused.
-//! - Rows are counted, and checked only when a walk over emails begins. So the rows of a walk that
-//!   began do not stop it.
+//! - Bytes of messages are charged (`charge_bytes`). A search that needs more than remain is
+//!   refused.
+//! - Rows are counted (`count_rows`), and checked only when a walk over emails begins
+//!   (`begin_walk`). So a walk that began is finished, even if it reads more rows than remain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Error;
 
-/// How much searches may still read. Clones share the amounts. The default has no bound.
+/// What searches may still read. Clones share the amounts that remain. The default has no bound.
 #[derive(Debug, Clone, Default)]
 pub struct Allowance(Option<Arc<Remaining>>);
 
@@ -26,7 +28,7 @@ impl Allowance {
         Self(Some(Arc::new(Remaining { bytes: bytes.into(), rows: rows.into() })))
     }
 
-    /// Charges the bytes of a message that is about to be read.
+    /// Charges the bytes of a message that is about to be read, or of a header that was read.
     ///
     /// # Errors
     /// `TooMuchRead` if fewer bytes remain. Nothing is charged then.
@@ -47,7 +49,7 @@ impl Allowance {
         if is_left { Ok(()) } else { Err(Error::TooMuchWalked) }
     }
 
-    /// Counts rows that were read, also beyond the bound.
+    /// Counts rows that were read. If they are more than remain, no rows remain.
     pub fn count_rows(&self, rows: usize) {
         let Some(left) = &self.0 else { return };
         let rows = rows as u64;

@@ -36,6 +36,7 @@ impl Collation {
     }
 
     /// Returns the sort key of a text, cut between characters to `limits::MAX_SORT_KEY_BYTES`.
+    /// Texts whose keys differ only after that sort as equal.
     #[must_use]
     pub fn key(self, text: &str) -> Box<str> {
         let mut key = String::new();

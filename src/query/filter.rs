@@ -4,7 +4,7 @@
 use super::Error;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 
-/// Operators over conditions (RFC 8620 §5.5).
+/// A condition, or an operator over filters (RFC 8620 §5.5). The default matches every email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
     /// An empty list is true.
@@ -22,17 +22,20 @@ impl Default for Filter {
     }
 }
 
-/// A condition on an email (RFC 8621 §4.4.1). Keywords are in normal form.
+/// A condition on an email (RFC 8621 §4.4.1). Keywords are in normal form. Sizes are in bytes. How
+/// a text is divided into pieces, and each piece is found, is said in `search::term`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     InMailbox(MailboxUid),
     /// The email is in at least one mailbox that is not listed here.
     InMailboxOtherThan(Vec<MailboxUid>),
+    /// The email was received before this time, not at it.
     Before(UtcMillis),
-    /// Also emails received at this time.
+    /// The email was received at this time or later.
     After(UtcMillis),
+    /// The email has this size or a larger one.
     MinSize(u64),
-    /// Not emails of exactly this size.
+    /// The email is smaller than this; one of exactly this size does not match.
     MaxSize(u64),
     AllInThreadHaveKeyword(String),
     SomeInThreadHaveKeyword(String),
@@ -40,7 +43,8 @@ pub enum Condition {
     HasKeyword(String),
     NotKeyword(String),
     HasAttachment(bool),
-    /// The text is in From, To, Cc, Bcc, Subject, the body or the name of an attachment.
+    /// Each piece of the text is in From, To, Cc, Bcc, Subject, the body or the name of an
+    /// attachment.
     Text(String),
     From(String),
     To(String),
@@ -53,7 +57,8 @@ pub enum Condition {
     /// The email has an attachment of this media type; `type` or `type/` stands for all its
     /// subtypes. Not in RFC 8621.
     AttachmentType(String),
-    /// The email has a header field of this name, and the value contains `text` if there is one.
+    /// The email has a header field of this name. If there is a `text`, the value of one such field
+    /// contains each piece of it.
     Header {
         /// In any letter case.
         name: String,
@@ -87,8 +92,9 @@ impl Filter {
         self.within(limits::MAX_FILTER_DEPTH, &mut left)
     }
 
-    /// Checks the filter where at most `depth` operators may nest, and subtracts the number of its
-    /// conditions from `left`. Each mailbox of `inMailboxOtherThan` counts as a condition.
+    /// Checks that at most `depth` operators are nested, and subtracts the number of conditions
+    /// from `left`. An `inMailboxOtherThan` counts as many conditions as it has mailboxes, at least
+    /// one.
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {

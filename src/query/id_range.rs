@@ -4,7 +4,8 @@ use super::sort::Direction;
 use crate::model::{EmailId, UtcMillis};
 
 /// A range of email ids, both ends included; empty if `first` is greater than `last`. Ids ascend
-/// from the newest email to the oldest.
+/// from the newest email to the oldest. Those of one millisecond are `EmailId::new(at, 0)` to
+/// `EmailId::new(at, u16::MAX)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) struct IdRange {
     pub(in crate::query) first: EmailId,
@@ -41,8 +42,9 @@ impl IdRange {
         self.first <= id && id <= self.last
     }
 
-    /// Returns after which email a walk over the range begins: `Some(None)` for the beginning of
-    /// all emails, and `None` if the range is empty.
+    /// Returns the id after which a walk over the range begins in a direction, which need not be
+    /// that of an email. `Some(None)` if the walk begins with the first of all emails, and `None`
+    /// if the range is empty.
     pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),

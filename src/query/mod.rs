@@ -79,7 +79,8 @@ pub fn query(
 
 /// Answers Email/queryChanges (RFC 8620 §5.6, RFC 8621 §4.5).
 ///
-/// For results within a scope, the caller must check that the scope was the same at the old state.
+/// For results within a scope, the caller must check that the scope was the same at the old state
+/// (`Snapshot::is_sharing_unchanged_since`).
 ///
 /// # Errors
 /// `Unsupported`, `TooMuchWalked`, `CannotCalculateChanges`, `TooManyChanges`, and errors of
@@ -96,7 +97,8 @@ pub fn changes(
     changes_by(snapshot, &matcher, request, plan, limits::MAX_QUERY_EVENTS)
 }
 
-/// Returns how a query would be answered.
+/// Returns how a query would be answered. It may lack the listing that `query` wants because of a
+/// window far from the first result.
 ///
 /// # Errors
 /// `Unsupported`, and errors of reading.
@@ -142,8 +144,8 @@ fn changes_by(
         }
         _ => {}
     }
-    // The first page may have needed few messages. The changes need every match, and RFC 8620 §5.6
-    // has this error for that.
+    // A first page may need few messages, but the changes need every match. If the allowance has
+    // too few bytes for that, the error is cannotCalculateChanges (RFC 8620 §5.6).
     let answer =
         generic::changes(snapshot, matcher, request, EmailWalk::of(&plan, snapshot, &request.spec))
             .map_err(|error| match error {
@@ -153,12 +155,13 @@ fn changes_by(
     Ok(AnswerWithPlan { answer, plan })
 }
 
-/// A position beyond this, in an account with more emails than this, makes the listing of all mail,
-/// which has ranks, worth maintaining.
+/// In an account with more emails than this, a window that may begin beyond this position makes the
+/// listing of all mail, which has ranks, worth maintaining.
 const MIN_RANKED_POSITION: u64 = 4096;
 
 impl Window {
-    /// Whether the window may begin far from the first result.
+    /// Whether the window begins beyond `MIN_RANKED_POSITION`, or may do so: at a position from the
+    /// end or at an anchor.
     fn is_deep(self) -> bool {
         match self.start {
             Start::Position(at) => at < 0 || at.unsigned_abs() > MIN_RANKED_POSITION,

@@ -1,13 +1,15 @@
-//! The sizes of the batches in which a query reads and sorts. They do not change any answer.
+//! The sizes of the batches in which a query reads and sorts. They change no answer, but what is
+//! read ahead counts against the allowance (`Allowance`).
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index in the first batches; fewer if fewer results are wanted.
+    /// Hits of the search index in the first batches; fewer if fewer results are wanted. Later
+    /// batches are larger (`walk::search`).
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
-    /// Results beyond the wanted ones that are collected before sorting and truncating; as many as
-    /// are wanted, if that is more.
+    /// The number of results beyond the wanted ones that are collected before sorting and
+    /// truncating. If more results than this are wanted, as many as are wanted.
     pub sort_slack: usize,
 }
 

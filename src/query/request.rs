@@ -16,6 +16,7 @@ pub struct QuerySpec {
     pub collapse: bool,
     /// The mailboxes whose emails may be seen; `None` for the whole account.
     pub scope: Option<Scope>,
+    /// What the query may read, shared with other searches of the request.
     pub reads: Allowance,
     pub options: QueryOptions,
 }
@@ -68,9 +69,9 @@ pub struct Window {
 /// Where a section begins. A beginning before the first result means the first result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// An index, which counts from the end if negative.
+    /// An index. If it is negative, it counts from the end: -1 is the last result.
     Position(i64),
-    /// `offset` emails (`anchorOffset`) after the email `id`.
+    /// `offset` results (`anchorOffset`) after the email `id`, or before it if negative.
     Anchor { id: EmailId, offset: i64 },
 }
 
@@ -86,6 +87,7 @@ pub struct QueryAnswer {
     /// The index in all results at which the section begins, also if `ids` is empty, and even if it
     /// is beyond the last result.
     pub position: usize,
+    /// `None` if the total was not wanted.
     pub total: Option<usize>,
     pub state: ModSeq,
     /// `canCalculateChanges`. queryChanges itself refuses a state about which too little is known.
@@ -97,8 +99,9 @@ pub struct QueryChanges {
     pub spec: QuerySpec,
     /// `sinceQueryState`: the state that the client has.
     pub since: ModSeq,
-    /// `upToId`: the last email that the client has. Honoured only if the sort is by immutable
-    /// properties, and by some access paths not even then: more changes are reported.
+    /// `upToId`: the last email that the client has. It is ignored, and so more changes are
+    /// reported, if the sort is by mutable properties, and by some access paths also with other
+    /// sorts.
     pub up_to: Option<EmailId>,
     /// `maxChanges`: the most `removed` and `added` together.
     pub max_changes: Option<usize>,
@@ -120,7 +123,8 @@ pub struct QueryChangesAnswer {
     pub state: ModSeq,
     /// To be removed from the old results, newest first. Some may not have been in them.
     pub removed: Vec<EmailId>,
-    /// To be inserted after that, with their index in the new results, lowest first.
+    /// To be inserted after the removals, each with its index in the new results, lowest first.
     pub added: Vec<(usize, EmailId)>,
+    /// `None` if the total was not wanted.
     pub total: Option<usize>,
 }

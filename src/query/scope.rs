@@ -16,6 +16,7 @@ use crate::model::{
 use crate::query::filter::{Condition, Filter};
 use crate::store::{Error, Snapshot};
 
+/// The mailboxes whose emails may be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scope(BTreeSet<MailboxUid>);
 
@@ -25,12 +26,16 @@ impl FromIterator<MailboxUid> for Scope {
     }
 }
 
+/// How an email changed within a scope since an earlier state, the old state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedChange {
     /// The last change of the email, or the change by which it left the scope.
     pub at: ModSeq,
     pub thread: ThreadId,
+    /// Whether the email was in the scope at the old state.
     pub was_visible: bool,
+    /// Whether the email is in the scope now. If both are false, it entered and left the scope
+    /// since.
     pub is_visible: bool,
     /// The mailboxes of the scope that the email is in, or that it left since the state.
     pub mailboxes: BTreeSet<MailboxUid>,
@@ -78,7 +83,7 @@ impl Scope {
         }
     }
 
-    /// Returns a filter for the mailboxes of the scope that are not in `without`.
+    /// Returns a filter for emails in a mailbox of the scope that is not in `without`.
     fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
         let mut parts: Vec<Filter> =
@@ -91,7 +96,8 @@ impl Scope {
 
     /// Returns what changed in the scope after `since`, which must not be below the low mark of
     /// `Email`. `None` if that is not known: a mailbox has no history that far back, or more than
-    /// `max_changes` emails of the account or events of one mailbox would have to be read.
+    /// `max_changes` emails of the account or events of one mailbox would have to be read. An email
+    /// that has neither a row nor a tombstone is left out.
     pub fn changes(
         &self,
         snapshot: &Snapshot<'_>,
@@ -158,13 +164,13 @@ impl Scope {
 /// How one email moved among the mailboxes of the scope since the old state.
 #[derive(Debug, Default)]
 struct ScopeMove {
-    /// Whether it was, at the old state, in a mailbox that it left since.
+    /// Whether the email was, at the old state, in a mailbox that it left since.
     was: bool,
-    /// The mailboxes that it is in by a change after the old state.
+    /// The mailboxes that the email is in by a change after the old state.
     came: BTreeSet<MailboxUid>,
-    /// The mailboxes that it left since, also those that it entered only after the old state.
+    /// The mailboxes that the email left since, also those that it entered after the old state.
     left: BTreeSet<MailboxUid>,
-    /// When it last left one.
+    /// The change by which the email last left a mailbox; 0 if it left none.
     at: ModSeq,
 }
 

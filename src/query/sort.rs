@@ -1,8 +1,8 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
-//! - Results that are equal by all comparators are sorted by id, newest first; oldest first if
-//!   `receivedAt` ascending is a comparator, so that this comparator alone is the reverse order of
-//!   the ids.
+//! - Results that are equal by all comparators are sorted by id, newest first. If `receivedAt`
+//!   ascending is a comparator, they are sorted oldest first instead, so that this comparator alone
+//!   gives the reverse order of the ids.
 //! - An email without a Date is sorted as if sent before all others. One without From, To or
 //!   Subject is sorted by the empty text.
 
@@ -15,6 +15,7 @@ use crate::query::filter::Dependencies;
 pub struct Comparator {
     pub property: SortProperty,
     pub ascending: bool,
+    /// Used for From, To and Subject only.
     pub collation: Collation,
 }
 
@@ -24,7 +25,7 @@ pub enum SortProperty {
     ReceivedAt,
     SentAt,
     Size,
-    /// The name of the first person, or the address if there is no name.
+    /// The name of the first person in the field From, or the address if there is no name.
     From,
     /// As `From`, of the field To.
     To,
@@ -76,7 +77,7 @@ pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
     })
 }
 
-/// The direction of a walk over ids, which ascend from the newest email to the oldest.
+/// The direction of a walk over ids. Ids ascend from the newest email to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Direction {
     #[default]
@@ -106,11 +107,12 @@ pub struct SortPin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListingOrder {
     pub(super) pin: Option<SortPin>,
+    /// The order by id; with a pin, within each of its two parts.
     pub(super) direction: Direction,
 }
 
-/// Returns the order of a sort as listings provide it, or `None` if they cannot. All emails match
-/// the filters `shown`, so comparators by these are ignored.
+/// Returns the order of a sort as listings provide it, or `None` if they cannot. `shown` are
+/// filters that all results match, so comparators by these order nothing and are ignored.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant =
@@ -156,8 +158,8 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
     Some(SortPin { filter, first: comparator.ascending != shows_true })
 }
 
-/// Returns the direction in which a walk over ids gives the results in their order, if there is
-/// one.
+/// Returns the direction in which a walk over ids gives the results in their order. `None` if the
+/// results are not sorted by id alone.
 #[must_use]
 pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     match sort {

@@ -1,5 +1,5 @@
-//! Compares queries and changes of queries with the naive account, over random histories.
-//! `RESTANTE_CASES` sets the number of histories of each test.
+//! Compares queries and their changes with those of the naive account (`naive`: vectors and full
+//! scans), over random histories. `RESTANTE_CASES` sets the number of histories of each test.
 
 mod client;
 mod delivered;
@@ -232,7 +232,7 @@ fn check_query(
 ///
 /// - Applied to the old results, they must give the new results.
 /// - Applied to the first part of the old results, they must give no wrong id.
-/// - A path made of listings must report the minimum of changes.
+/// - If `reports_minimum` holds for the path, they must be the minimum of changes.
 fn check_changes(driver: &TestDriver, spec: &QuerySpec) {
     let snapshot = driver.store.snapshot();
     let new = driver.now.list(spec);
@@ -316,8 +316,8 @@ fn check_changes_by(
         "{old:?} to {new:?} by {found:?} for {request:?}"
     );
     assert_eq!((found.total, found.state), (Some(new.len()), driver.state()));
-    let dependencies = spec.filter.dependencies();
-    if !dependencies.mutable && spec.sort.is_empty() && !spec.collapse {
+    // With an immutable filter, and in the order of ids, emails only come and go.
+    if !spec.filter.dependencies().mutable && spec.sort.is_empty() && !spec.collapse {
         let difference = |ids: &[EmailId], other: &[EmailId]| {
             ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()
         };
@@ -524,12 +524,11 @@ fn future_state_and_invalid_sort_are_refused() {
 #[test]
 fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     let mut driver = TestDriver::new();
-    let draft = NaiveDraft::default();
     // More than `walk::scan::MAX_READ_BATCH` (256), so the generic path reads several batches.
     for n in 0..270 {
         let mailboxes = [MailboxUid(1)].into();
         driver.apply(&Op::Create {
-            draft: draft.clone(),
+            draft: NaiveDraft::default(),
             mailboxes,
             keywords: [].into(),
             at: UtcMillis(EPOCH + n),
@@ -539,6 +538,7 @@ fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {
+                // Of the extreme positions only that they are answered is checked.
                 if position != i64::MAX && position != i64::MIN {
                     check_query(&driver, &spec, &(Begin::Position(position), limit), total);
                 }

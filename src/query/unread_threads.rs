@@ -19,9 +19,9 @@ use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 pub struct UnreadThreads {
     /// Also the mailboxes without unread threads.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox whose listing of unseen emails is worth making, because at least
-    /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last one, if there
-    /// are several.
+    /// A mailbox whose listing of unseen emails is worth making or completing, because at least
+    /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last such mailbox, if
+    /// there are several.
     pub wanted_listing: Option<MailboxUid>,
     /// The listings of unseen emails that were read, with their mailboxes.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
@@ -41,7 +41,8 @@ impl UnreadThreads {
 
 impl Scope {
     /// Counts `unreadThreads` of each mailbox of the scope (RFC 8621 §2) from the emails that may
-    /// be seen. An email that is only in the Trash does not make its thread unread elsewhere.
+    /// be seen. In the Trash only unread emails in the Trash count, elsewhere only those that are
+    /// also outside the Trash.
     ///
     /// The rows read are counted in `reads`. The caller must call `Allowance::begin_walk` before.
     pub fn unread_threads(

@@ -13,6 +13,7 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
+    /// Returns a clock whose wall clock shows `at`, and whose monotonic clock shows 0.
     #[must_use]
     pub fn at(at: UtcMillis) -> Self {
         Self { wall: AtomicI64::new(at.0), steady: AtomicU64::default() }
@@ -23,6 +24,7 @@ impl FixedClock {
         self.wall.store(at.0, Ordering::SeqCst);
     }
 
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().after(by));
         self.steady.store(self.steady().after(by).0, Ordering::SeqCst);

@@ -1,14 +1,16 @@
 //! Email/queryChanges for any filter and sort (RFC 8620 §5.6, RFC 8621 §4.5).
 //!
-//! - An email is *touched* if it came or went since the state, if it changed and the answer depends
-//!   on mailboxes or keywords, or if another email of its thread is touched and the answer depends
-//!   on threads. For other emails neither match nor sort keys changed.
+//! - An email is *touched* if it came or went since the state, or if it changed and the answer
+//!   depends on mailboxes or keywords. If the answer depends on threads, the other emails of its
+//!   thread are touched, too. An email that both came and went is not touched. For emails that are
+//!   not touched, neither match nor sort keys changed.
 //! - `removed` is every touched email that existed at the state and may have matched, by its
 //!   immutable properties. `added` is every touched email that matches now. So more than the
 //!   minimum may be reported.
-//! - If the sort keys are immutable and the email `upToId` is in the new results, emails that are
-//!   added behind it are left out. So are emails that were removed behind it, unless it is touched
-//!   itself: then its old position is not known.
+//! - If the sort keys are immutable and the email `upToId` is in the new results, `added` leaves
+//!   out the emails behind it. `removed` does the same, unless the email `upToId` is touched: then
+//!   its old position is not known. A removed email whose sort keys cannot be read any more stays
+//!   in `removed`.
 //! - Within a scope, only emails that were in the scope at the state are reported as removed.
 //!   Others would tell a guest about mail that was never shared.
 
@@ -27,8 +29,10 @@ use crate::store::Snapshot;
 /// Answers Email/queryChanges by any walk.
 ///
 /// # Errors
-/// `CannotCalculateChanges`, `TooManyChanges`, `TooMuchWalked`, `TooMuchRead`, and errors of
-/// reading.
+/// - `CannotCalculateChanges`: the state is newer than the newest change, below the low mark, or
+///   too many changes back; a mailbox of the scope has no history that far back; or a changed email
+///   has neither a row nor a tombstone.
+/// - `TooManyChanges`, `TooMuchWalked`, `TooMuchRead`, and errors of reading.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -99,9 +103,12 @@ pub(in crate::query) fn changes(
     })
 }
 
+/// A touched email.
 struct ChangedEmail {
+    /// The row of the email, or its tombstone.
     metadata: EmailMetadata,
-    /// Whether the email existed at the old state, and was in the scope. It need not have matched.
+    /// Whether the email existed at the old state, and was in the scope if there is one. It need
+    /// not have matched.
     was_listed: bool,
 }
 
@@ -171,6 +178,7 @@ fn changed_emails_within(
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)?.filter(|email| scope.sees(email)) {
+                // An email that is in the scope and did not enter it was there at the old state.
                 touched.entry(id).or_insert(ChangedEmail { was_listed: true, metadata: email });
             }
         }

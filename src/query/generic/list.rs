@@ -12,6 +12,7 @@ use crate::query::walk::search::Hit;
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
+/// Which results of a walk are wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
     /// The number of first results that are wanted.
@@ -24,6 +25,7 @@ impl ListRequest {
     pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
+/// The first results of a query, in its order.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
     pub(super) entries: Vec<SortEntry>,
@@ -31,7 +33,8 @@ pub(super) struct ListPrefix {
     pub(super) total: usize,
 }
 
-/// Returns the first results that a walk leads to, sorted and collapsed.
+/// Returns the first `wanted.limit` results that a walk leads to, sorted and collapsed, and the
+/// number of all results if `wanted.total`.
 ///
 /// # Errors
 /// `TooMuchWalked`, `TooMuchRead`, and errors of reading.
@@ -80,6 +83,7 @@ pub(super) fn list(
     Ok(found.end())
 }
 
+/// The results that a walk led to so far.
 struct ListCollector<'q> {
     spec: &'q QuerySpec,
     wanted: ListRequest,
@@ -89,7 +93,8 @@ struct ListCollector<'q> {
     /// The threads that have a result. Filled only if threads are collapsed, and the walk is
     /// `natural` or the total is wanted.
     threads: HashSet<ThreadId>,
-    /// Also counts the results beyond the limit.
+    /// The number of results so far, also of those beyond the limit. Without meaning if the total
+    /// is not wanted.
     total: usize,
 }
 
@@ -127,14 +132,16 @@ impl<'q> ListCollector<'q> {
         Ok(())
     }
 
-    /// Collects an email that is known to match. The results must be sorted by id.
+    /// Collects an email that is known to match, for a query whose results are sorted by id.
     fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }
     }
 
-    /// Returns the threads that have a result, if one result for each thread is enough.
+    /// Returns the threads of which no further email can be a result: those that have one, if
+    /// threads are collapsed and the walk is in the order of the query. Otherwise any email may be
+    /// a result, and this returns `None`.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.spec.collapse).then_some(&self.threads)
     }
@@ -148,13 +155,14 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // Sorting each time the list is full costs only a few more comparisons for each result.
-        let room = self
+        // The list may grow to at least twice the limit before it is sorted and cut, so sorting
+        // costs only a few more comparisons for each result.
+        let max_entries = self
             .wanted
             .limit
             .saturating_mul(2)
             .max(self.wanted.limit.saturating_add(self.spec.options.sort_slack));
-        if !self.natural && self.entries.len() >= room {
+        if !self.natural && self.entries.len() >= max_entries {
             self.sort_and_trim();
         }
     }

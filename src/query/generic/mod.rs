@@ -1,11 +1,13 @@
-//! The generic access path: decides each email of a walk by the filter, then sorts, collapses and
-//! truncates the results.
+//! Answers queries by a walk over emails, for all access paths but those of listings and of all
+//! mail. The filter decides each email that is not known to match. Then the results are sorted,
+//! collapsed and truncated.
 //!
-//! - If the section is given by a position from the beginning and a limit, the walk is in the order
-//!   of the query, and no total is wanted, the walk ends with the section.
-//! - Otherwise the walk goes on to its end. If the section is given by a position from the
-//!   beginning and a limit, about twice as many results are held as there are up to its end, or
-//!   `QueryOptions::sort_slack` more.
+//! - If the section is given by a position from the beginning and a limit, the results after its
+//!   end are not needed. If moreover the walk is in the order of the query and no total is wanted,
+//!   the walk stops at the end of the section. Otherwise it visits all its emails.
+//! - A walk in another order holds more results than there are up to the end of the section: at
+//!   most twice as many, or `QueryOptions::sort_slack` more if that is more.
+//! - For a section of another kind all results are held.
 
 mod changes;
 mod list;
@@ -55,18 +57,18 @@ impl Window {
         }
     }
 
-    /// Returns the index where the section begins and its ids, or `None` if the anchor is not in
-    /// `ids`.
+    /// Returns the index where the section begins, and its ids. The index may be beyond `ids`; then
+    /// the section is empty. `None` if the anchor is not in `ids`, the results from the first on.
     pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
-        let forward = |from: usize, by: i64| {
+        let moved = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
             if by < 0 { from.saturating_sub(steps) } else { from.saturating_add(steps) }
         };
         let start = match self.start {
-            Start::Position(position) if position < 0 => forward(ids.len(), position),
-            Start::Position(position) => forward(0, position),
+            Start::Position(position) if position < 0 => moved(ids.len(), position),
+            Start::Position(position) => moved(0, position),
             Start::Anchor { id, offset } => {
-                forward(ids.iter().position(|other| *other == id)?, offset)
+                moved(ids.iter().position(|other| *other == id)?, offset)
             }
         };
         let rest = ids.get(start..).unwrap_or_default();

@@ -133,7 +133,9 @@ pub(in crate::query) fn all_mail(
 /// Answers Email/queryChanges of all mail.
 ///
 /// # Errors
-/// `TooMuchWalked`, `CannotCalculateChanges`, `TooManyChanges`, and errors of reading.
+/// `CannotCalculateChanges` if the state is newer than the newest change, below the low mark, or
+/// more than `limits::MAX_QUERY_EVENTS` changes back, or if a changed email has neither a row nor a
+/// tombstone; `TooMuchWalked`, `TooManyChanges`, and errors of reading.
 pub(in crate::query) fn all_mail_changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -162,8 +164,10 @@ pub(in crate::query) fn all_mail_changes(
     if let Some(up_to) = request.up_to
         && let Some(email) = snapshot.email_or_tombstone(account, up_to)?
     {
-        let (is_there, was_destroyed_before) = (email.destroyed.is_none(), email.updated <= since);
-        if email.created <= since && (is_there || !was_destroyed_before) {
+        let is_there = email.destroyed.is_none();
+        // The last change of a tombstone is the destruction.
+        let was_there = email.created <= since && (is_there || email.updated > since);
+        if was_there {
             removed.retain(|id| !direction.is_behind(*id, up_to));
         }
         if is_there {
@@ -183,8 +187,8 @@ pub(in crate::query) fn all_mail_changes(
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
-/// Returns the positions of emails among all emails, in one walk. The ids must be those of live
-/// emails, in the order of `direction`.
+/// Returns the positions of emails among all emails, counted in `direction`, by one walk. The ids
+/// must be those of live emails, sorted in that direction.
 fn positions(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,

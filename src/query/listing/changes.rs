@@ -12,20 +12,26 @@ use crate::store::ListingMoves;
 pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId`, whether it was in the old results, and whether it is in the new ones; `None` if it
-    /// is missing or cannot be honoured.
+    /// `upToId`, whether it was in the old results, and whether it is in the new ones. `None` if
+    /// the request has no `upToId`, or if it cannot be honoured: the results are pinned or shown by
+    /// thread, or the id is not in the range.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
 /// What changed in a range of a listing since the old state. An email that left and came again is
 /// in both maps.
 struct ListingEvents {
+    /// The emails that are in the listing by a change after the old state.
     came: BTreeMap<EmailId, ThreadId>,
+    /// The emails that were in the listing at the old state and left it.
     gone: BTreeMap<EmailId, ThreadId>,
 }
 
+/// The emails of one thread in `ListingEvents`: those that came, and those that are gone.
+type ThreadEvents = (Vec<EmailId>, Vec<EmailId>);
+
 impl ResultParts<'_> {
-    /// Returns what changed since a state that is not below the low mark.
+    /// Returns what changed since a state that is not below the low marks (`ResultParts::low`).
     ///
     /// # Errors
     /// `CannotCalculateChanges` if a listing changed more than `max_events` times since.
@@ -91,6 +97,8 @@ impl ResultParts<'_> {
         Ok(ResultDelta { removed, added, up_to })
     }
 
+    /// Compares, for each thread with events, the email that the results showed of it at the old
+    /// state with the one that they show now: `RestKind::ByThread` and `OldestOfThreads`.
     fn changes_by_thread(
         &self,
         all: &ListingEvents,
@@ -107,6 +115,7 @@ impl ResultParts<'_> {
             .collect();
         let (all, pinned) = (all.by_thread(), pinned.map(ListingEvents::by_thread));
         for thread in threads {
+            // Each is whether the email is in the pinned part, and its id.
             let (then, now) = match (&self.pin, &pinned) {
                 (Some((_, pin_range)), Some(events)) => {
                     let (was_pinned, is_pinned) = self.newest(pin_range, events, thread)?;
@@ -121,6 +130,7 @@ impl ResultParts<'_> {
                     let (came, gone) =
                         all.get(&thread).map_or((&[][..], &[][..]), |(came, gone)| (came, gone));
                     let stayed = self.end_of(&self.all, thread, true, |id| !came.contains(&id))?;
+                    // The oldest email has the largest id.
                     let then = stayed.into_iter().chain(gone.iter().copied()).max();
                     (then.map(|id| (false, id)), now.map(|id| (false, id)))
                 }
@@ -138,7 +148,7 @@ impl ResultParts<'_> {
     fn newest(
         &self,
         part: &ListingRange<'_>,
-        events: &BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)>,
+        events: &BTreeMap<ThreadId, ThreadEvents>,
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
         let now = self.end_of(part, thread, false, |_| true)?;
@@ -153,16 +163,18 @@ impl ResultParts<'_> {
 }
 
 impl ListingEvents {
+    /// Returns the emails that came and were not there at the old state.
     fn added(&self) -> BTreeSet<EmailId> {
         self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
     }
 
+    /// Returns the emails that are gone and did not come again.
     fn removed(&self) -> BTreeSet<EmailId> {
         self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
     }
 
-    fn by_thread(&self) -> BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> {
-        let mut threads: BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> = BTreeMap::new();
+    fn by_thread(&self) -> BTreeMap<ThreadId, ThreadEvents> {
+        let mut threads: BTreeMap<ThreadId, ThreadEvents> = BTreeMap::new();
         for (id, thread) in &self.came {
             threads.entry(*thread).or_default().0.push(*id);
         }

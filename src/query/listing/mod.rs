@@ -1,4 +1,4 @@
-//! Answers queries from listings.
+//! Answers queries from maintained listings, and queries of all mail.
 
 pub(super) mod answer;
 mod changes;

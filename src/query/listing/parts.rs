@@ -4,8 +4,11 @@
 //!   listing. No listing has the rest; `store::Snapshot::listing_difference` finds it.
 //! - *By thread* (with `collapseThreads` and a pin by a keyword of the email): the rest are the
 //!   threads of which the pinned listing shows no email. A walk counts their positions.
-//! - *Oldest of each thread* (with `collapseThreads`): a walk over the uncollapsed listing from its
-//!   end.
+//! - *Oldest of each thread* (with `collapseThreads`, oldest first): a walk over the uncollapsed
+//!   listing from its end.
+//!
+//! The results may be a range of a listing, by time. Those by thread and those with the oldest of
+//! each thread never are (`plan::listings`), so their walks read whole listings.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -36,6 +39,7 @@ pub(super) enum RestKind {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResultPart {
+    /// All results, if there is no pin.
     Whole,
     Pinned,
     Rest,
@@ -140,7 +144,8 @@ impl<'v> ResultParts<'v> {
         Ok(ids)
     }
 
-    /// Returns the `limit` emails of a part from a position in it on. `length` is that of the part.
+    /// Returns the `limit` emails of a part from the position `start` in it on, of which the part
+    /// must have as many. `length` is that of the part, and `near` as in `section`, in the part.
     fn section_of(
         &self,
         part: ResultPart,
@@ -168,6 +173,8 @@ impl<'v> ResultParts<'v> {
         let mut ids = match (part, &self.pin) {
             (ResultPart::Pinned, Some((_, pin_range))) => pin_range.section(start, limit, near)?,
             (ResultPart::Rest, Some((_, pin_range))) => {
+                // `listing_difference` counts from the beginning of the listings, and the range may
+                // begin later.
                 let before = self.all.ends()?.0.saturating_sub(pin_range.ends()?.0);
                 let at = before.saturating_add(start);
                 self.snapshot.listing_difference(
@@ -251,8 +258,8 @@ impl<'v> ResultParts<'v> {
         Ok(out)
     }
 
-    /// Returns the positions of emails in a part, newest first. In a walked part the positions
-    /// count in the order of the results.
+    /// Returns the positions of emails in a part. They count from the newest email of the part, or
+    /// in a walked part from its first email in the order of the results.
     fn positions_in(
         &self,
         part: ResultPart,
@@ -291,7 +298,8 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Walks over a part in the order of the results, until `each` returns `false`.
+    /// Walks over the part that `is_walked` names, in the order of the results, until `each`
+    /// returns `false`. `each` gets the position in the part and the id.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
             Some((_, pin_range)) if pin_range.counted.stats.total <= MAX_HELD_THREADS => {
@@ -306,6 +314,7 @@ impl<'v> ResultParts<'v> {
             _ => None,
         };
         let listing = self.all.counted.listing;
+        // `upto` is the last email that was read.
         let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
         loop {
             let rows =
@@ -338,8 +347,9 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Returns the oldest email of a thread, or the newest if not `oldest`, for which `is_wanted`
-    /// holds, in the uncollapsed listing of the mailbox and filter of `part`.
+    /// Returns the oldest email of a thread for which `is_wanted` holds, or the newest if `oldest`
+    /// is false, in the uncollapsed listing of the mailbox and filter of `part`. The range of
+    /// `part` is not regarded.
     pub(super) fn end_of(
         &self,
         part: &ListingRange<'_>,

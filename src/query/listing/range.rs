@@ -28,7 +28,7 @@ impl ListingRange<'_> {
     }
 
     /// Returns the emails from a position in the range on, newest first, at most `limit`. `near` is
-    /// an email whose position in the range is known.
+    /// an email whose position in the range is known, near which the section is found faster.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -73,7 +73,7 @@ impl ListingRange<'_> {
 
     /// Returns the number of emails of the range before each of `ids`, in their order. The ids are
     /// in the range but need not be in the listing. Uses ranks for each id, or one walk for all if
-    /// that is shorter.
+    /// that is cheaper or the listing has no ranks.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,

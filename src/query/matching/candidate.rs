@@ -1,5 +1,6 @@
 //! Reads what the conditions of a filter need of an email: its rows, its message, and the search
-//! index. Each is read when a condition first needs it.
+//! index. Each is read when a condition first needs it, unless it was fetched before
+//! (`FetchedEmail`).
 
 use smallvec::SmallVec;
 
@@ -14,16 +15,17 @@ use crate::store::Snapshot;
 /// Reading this many bytes of a message for its header counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
+/// What the candidates of one query share.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) snapshot: &'v Snapshot<'v>,
     pub(in crate::query) account: AccountId,
     pub(in crate::query) threads: Threads<'v>,
     pub(in crate::query) reads: Allowance,
-    /// By the number of the term.
+    /// By the number of the search term (`Matcher::terms`).
     hits: Vec<TermHits<'v>>,
-    /// For each alternative of the matcher: where the last search for a possible match began, and
-    /// the email that was found, if any.
+    /// For each alternative of the matcher (`Matcher::alternatives`): where the last search for a
+    /// possible match began, and the email that was found, if any. `None` before the first search.
     last_searches: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
@@ -101,6 +103,7 @@ impl<'v> CandidateSource<'v> {
         (start <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
+    /// Remembers the result of a search of an alternative from `from` on, for `next_known`.
     pub(in crate::query) fn remember_next(
         &mut self,
         alternative: usize,
@@ -129,9 +132,10 @@ impl FetchedEmail {
     }
 }
 
-/// The trace prefix, and the beginning of the message with the header.
+/// The trace prefix, and a beginning of the message that has the whole header.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
+/// An email that a filter decides or that is sorted, with what was fetched of it.
 #[derive(Debug)]
 pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
@@ -191,8 +195,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(Some(index_answer.is_some_and(|modseq| self.metadata.created <= modseq)))
     }
 
-    /// Returns the message as received, or `None` if the email is destroyed, the message is
-    /// missing, or it was not fetched and must not be read.
+    /// Returns the message as received. `None` if the email is destroyed, the message is missing,
+    /// or it was not fetched and must not be read (`without_reading`).
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.fetched.received.is_none() && self.may_read {
             let live = self.metadata.destroyed.is_none();
@@ -206,8 +210,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.received.as_ref().and_then(Option::as_deref))
     }
 
-    /// Returns the trace prefix and the beginning of the message with the header, or `None` in the
-    /// cases of [`Self::received`] and if there is no content row.
+    /// Returns the trace prefix, and the header of the message or the whole message. `None` in the
+    /// cases of [`Self::received`], and if the email has no content row.
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.fetched.received.is_none() && self.fetched.header.is_none() && self.may_read {
             let live = self.metadata.destroyed.is_none();
@@ -217,8 +221,9 @@ impl<'s, 'v> Candidate<'s, 'v> {
             } else {
                 None
             };
-            // Messages are read in whole frames, which count as rows by their size. The bytes
-            // charged are those of the header, because only these are kept.
+            // The message is read in large steps until the header is whole. All bytes that were
+            // read count as rows. The bytes charged are those of the header, because only these are
+            // kept.
             if let Some(read) = &mut read {
                 self.source.reads.count_rows(read.len() / ROW_BYTES);
                 read.truncate(body_offset(read));

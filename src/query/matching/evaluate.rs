@@ -21,15 +21,18 @@ pub(in crate::query) enum Moment {
     Ever,
 }
 
+/// A filter, prepared for deciding emails.
 #[derive(Debug)]
 pub(in crate::query) struct Matcher {
     node: Node,
     tables: FilterTables,
 }
 
+/// What the nodes of a filter refer to by number.
 #[derive(Debug, Default)]
 struct FilterTables {
     terms: Vec<SearchTerm>,
+    /// The number of alternatives so far: the parts of all `Or` nodes.
     alternatives: usize,
 }
 
@@ -67,9 +70,9 @@ impl Matcher {
         self.tables.alternatives
     }
 
-    /// Returns the first email at or after `from` that may match, by the search index, if there is
-    /// one. Unless `needs_index_hit`, that may be `from` itself, whether or not there is such an
-    /// email.
+    /// Returns the first email at or after `from` that may match by the search index. `None` if
+    /// there is none. If `needs_index_hit` is false, `from` itself may be returned although no
+    /// email has that id.
     pub(in crate::query) fn next(
         &self,
         source: &mut CandidateSource<'_>,
@@ -83,8 +86,8 @@ impl Matcher {
         self.node.needs_index_hit()
     }
 
-    /// Whether the email matches now; `None` if that is not known, because the message may not be
-    /// read (`Candidate::without_reading`) or is missing.
+    /// Whether the email matches now. `None` if that is not known, because the message may not be
+    /// read (`Candidate::without_reading`), or because the message or the content row is missing.
     pub(in crate::query) fn decide(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -92,8 +95,8 @@ impl Matcher {
         self.node.decide(email, Moment::Now, self.terms())
     }
 
-    /// Whether the email matches. If that is not known, it does not match now, but may have matched
-    /// (`Moment::Ever`).
+    /// Whether the email matches at a moment. If that is not known, the answer is no for
+    /// `Moment::Now`, and yes for `Moment::Ever`: it may have matched.
     pub(in crate::query) fn matches(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -228,8 +231,9 @@ impl Node {
         }
     }
 
-    /// What deciding the node reads: 0 nothing, 1 rows of the thread, 2 the content row, 3 the
-    /// index and perhaps the message, 4 the header. The cheaper parts are decided first.
+    /// What deciding the node reads beyond the metadata: 0 nothing, 1 rows of the thread, 2 the
+    /// content row, 3 the index and perhaps the message, 4 the index and perhaps the header. The
+    /// cheaper parts are decided first.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {
@@ -346,6 +350,7 @@ fn decide_condition(
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }
+        // `Node::Is` holds none of these.
         Condition::Text(_)
         | Condition::From(_)
         | Condition::To(_)
@@ -359,8 +364,9 @@ fn decide_condition(
     })
 }
 
-/// Whether the value of one field with this name contains every piece. Only the first
-/// `limits::MAX_HEADER_BYTES` bytes of `header` count.
+/// Whether one field with this name, of the trace prefix or the header, has a value that contains
+/// every piece. Without pieces any value does. Only the first `limits::MAX_HEADER_BYTES` bytes of
+/// `header` count.
 fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
     let header = header.get(..limits::MAX_HEADER_BYTES).unwrap_or(header);
     fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {

@@ -9,9 +9,10 @@ use crate::model::{AccountId, ThreadId, keyword};
 use crate::query::{Allowance, Error, Scope};
 use crate::store::Snapshot;
 
-/// The most cached answers of one keyword; beyond, all of them are dropped.
+/// The most cached answers of one keyword. If there would be more, all of them are dropped.
 const MAX_CACHED_THREADS: usize = 100_000;
 
+/// How many emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum EmailsWithKeyword {
     None,
@@ -49,7 +50,9 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
-    /// Returns how many emails of a thread (in the scope) have a keyword in normal form.
+    /// Returns whether none, some or all emails of a thread have a keyword, which is in normal
+    /// form. Within a scope only emails in the scope count. The answer is none for a thread without
+    /// emails.
     pub(in crate::query) fn emails_with_keyword(
         &mut self,
         thread: ThreadId,

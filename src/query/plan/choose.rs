@@ -12,7 +12,7 @@ use crate::query::sort::{self, ListingOrder};
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// Looking up an email by its id, relative to reading the next of all emails.
+/// The cost of looking up an email by its id, if reading the next of all emails costs 1.
 const LOOKUP_COST: u64 = 4;
 
 /// Returns the cheapest plan for a query whose filter is limited to its scope.
@@ -22,7 +22,7 @@ pub(in crate::query) fn plan(
     matcher: &Matcher,
 ) -> Result<QueryPlan, Error> {
     let mut paths = access_paths(snapshot, spec, matcher)?;
-    // The candidates are sorted, and the last, the generic path, is never expensive.
+    // The best candidates come first, and the last, the generic path, is never expensive.
     let first =
         paths.candidates.iter().position(|plan| !paths.is_expensive(plan)).unwrap_or_default();
     let mut plan = paths.candidates.remove(first);
@@ -56,11 +56,13 @@ pub(in crate::query) struct AccessPaths {
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
     /// The paths that do not apply, with the reasons.
     rejected: Vec<(&'static str, String)>,
+    /// The number of emails in the account.
     emails: u64,
 }
 
 impl AccessPaths {
-    /// Whether it costs more to look up the emails of the plan one by one than to read all emails.
+    /// Whether it costs more to look up the emails of the plan one by one, or to read its rows of
+    /// merged listings, than to read all emails.
     fn is_expensive(&self, plan: &QueryPlan) -> bool {
         let each = match plan.path {
             AccessPath::Filtered(_) | AccessPath::Merged { filter_decides: true } => LOOKUP_COST,
@@ -70,7 +72,8 @@ impl AccessPaths {
         plan.length.saturating_mul(each) > self.emails
     }
 
-    /// Adds the path for a query of all mail: its listing if that is maintained, or else a walk.
+    /// Adds the path for a query of all mail: its listing if that is complete, or else a walk over
+    /// all mail, if the filter has no times.
     fn add_all_mail(
         &mut self,
         maintained: &MaintainedListings,
@@ -91,7 +94,8 @@ impl AccessPaths {
         }
     }
 
-    /// Adds the listing that is the answer, or notes that it is not maintained.
+    /// Adds the listing that is the answer, or notes that it is not complete. With a pin, the
+    /// listing of the pin's filter must be complete, too.
     fn add_listing(
         &mut self,
         maintained: &MaintainedListings,
@@ -140,7 +144,8 @@ impl AccessPaths {
         self.candidates.push(QueryPlan { path: AccessPath::Search(None), ..base.clone() });
     }
 
-    /// Notes that a listing is not complete, and requests it if it is worth maintaining.
+    /// Notes that a listing is not complete, and requests it if it is worth maintaining: the
+    /// mailbox exists and has enough emails, and the listing is not being dropped.
     fn note_missing(&mut self, maintained: &MaintainedListings, listing: Listing) {
         let size = if listing.uid == MailboxUid::ALL {
             self.emails

@@ -16,7 +16,7 @@ pub(in crate::query) struct Conjuncts {
     pub(in crate::query) listing_filters: Vec<ListingFilter>,
     /// The times between which every match was received, as a range of ids.
     pub(in crate::query) range: IdRange,
-    /// How many further conditions hold for all emails of a thread or for none.
+    /// How many conditions without a listing filter hold for all emails of a thread or for none.
     pub(in crate::query) thread_conditions: usize,
     /// How many other conditions there are, each set of `among` included.
     pub(in crate::query) other_conditions: usize,
@@ -36,7 +36,8 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
-    /// Returns the conjuncts with the listing filters of threads as `thread_conditions`.
+    /// Returns the conjuncts without the listing filters of threads, which count as
+    /// `thread_conditions` instead.
     pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());
@@ -192,7 +193,8 @@ mod tests {
             Filter::Not(vec![Filter::Not(vec![inbox(), unseen()])]),
             is(Condition::HasKeyword("$draft".into())),
         ] {
-            // An operator without parts is equal for all emails, and so for all of a thread.
+            // Each counts as one other condition, or as one on threads: an operator without parts
+            // has the same value for all emails, and so for all emails of a thread.
             let conjuncts = conjuncts(&other);
             assert_eq!(conjuncts.other_conditions + conjuncts.thread_conditions, 1, "{other:?}");
         }

@@ -8,7 +8,7 @@ use crate::query::id_range::IdRange;
 use crate::query::sort::{self, Direction, ListingOrder};
 use crate::store::{self, Snapshot};
 
-/// More mailboxes are not merged.
+/// The most mailboxes whose listings are merged.
 const MAX_MERGED: usize = 64;
 
 pub(super) fn is_all_mail(listing: Listing, spec: &QuerySpec) -> bool {
@@ -136,7 +136,7 @@ pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Ve
 }
 
 /// Returns the plan that merges the listings of several mailboxes, if every match is in one of
-/// them.
+/// them. If several sets of mailboxes will do, it is the one with the fewest emails.
 pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
     spec: &QuerySpec,
@@ -152,6 +152,7 @@ pub(super) fn merge_plan(
             length = length.saturating_add(listing.map_or(0, |listing| listing.emails.total));
         }
         if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
+            // The only other condition is the set of mailboxes itself.
             let is_all = conjuncts.other_conditions == 1 && conjuncts.thread_conditions == 0;
             let is_all =
                 is_all && conjuncts.listing_filters.is_empty() && conjuncts.mailboxes.is_empty();

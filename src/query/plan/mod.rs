@@ -95,7 +95,8 @@ pub struct QueryPlan {
     pub length: u64,
     /// Whether the ranks of the listing count positions in the results.
     pub ranked: bool,
-    /// A listing that is not maintained or not complete, and would answer the query.
+    /// A listing that would answer the query, is not maintained or not complete, and is worth
+    /// maintaining. With a pin, one of the two listings.
     pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
     /// The listings that the path reads and that are made on demand.
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
@@ -106,10 +107,12 @@ pub struct QueryPlan {
     /// The order in which the path walks emails: that of the results if a walk can give it
     /// (`sort::direction`), and newest first otherwise.
     pub(super) direction: Direction,
-    /// The maintained listing that the path reads, of `Pinned` the one of every email.
+    /// The maintained listing that the path reads, of `Pinned` the one of every email. `None` if
+    /// the path reads no listing, or is `Merged`.
     pub(super) listing: Option<MaintainedListing>,
+    /// The listing of the pin's filter; `None` for all paths but `Pinned`.
     pub(super) pin_listing: Option<MaintainedListing>,
-    /// The mailboxes of `Merged`.
+    /// The mailboxes of `Merged`; empty for other paths.
     pub(super) among: Vec<MailboxUid>,
 }
 
@@ -131,8 +134,8 @@ impl QueryPlan {
         }
     }
 
-    /// Returns what upkeep is to do after the query: extend the listing that would have answered
-    /// it, and record the use of listings made on demand, if that is due.
+    /// Returns what upkeep is to do after the query: record the use of listings made on demand, if
+    /// that is due, and extend the wanted listing.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let find = |filter: ListingFilter| {
@@ -147,8 +150,9 @@ impl QueryPlan {
             .collect()
     }
 
-    /// Returns a plan for the same query in which the filter decides each email. The other fields
-    /// stay those of the former path, so that the use of its listings is recorded.
+    /// Returns a plan for the same query in which the filter decides each email. The former path is
+    /// added to `rejected` with the reason `why`. The other fields stay, so that the use of the
+    /// listings of the former path is recorded.
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.rejected.insert(0, (self.path.name(), why.to_owned()));
         let path = match self.path {

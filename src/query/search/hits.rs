@@ -2,7 +2,8 @@
 //! folds.
 //!
 //! - An email that is not a hit does not have the term. A hit may lack it, because words are
-//!   hashes: `SearchTerm::confirms` checks the message.
+//!   hashes: `SearchTerm::confirms` checks the message. Hits of a term of `SearchTerm::of_delivery`
+//!   are certain.
 //! - Each source is read only as far as needed. A phrase costs about as much as its rarest word.
 //! - A fold may have emails that are gone, and ids that were used again after a purge
 //!   (`index_answer`). An ordinal is the number of an email within a fold, newest first.
@@ -25,8 +26,9 @@ pub(in crate::query) struct Hits<'v> {
     reads: Allowance,
     /// `None` before the first seek.
     sources: Option<Vec<HitSource<'v>>>,
-    /// The position of each source that has more hits, with the number of the source. At the same
-    /// email a known hit sorts first, because then the other source need not be read.
+    /// The position of each source that may have more hits, with the index of the source in
+    /// `sources`. At the same email a known hit sorts first, because then the other source need not
+    /// be read.
     ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
     /// The email of the last seek. Hits before it are no longer known.
     last_seek: EmailId,
@@ -34,8 +36,9 @@ pub(in crate::query) struct Hits<'v> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SourcePosition {
+    /// The email of the position is the next hit of the source.
     Hit,
-    /// The next hit is this email or a later one in the order.
+    /// The next hit of the source is the email of the position or an older one.
     Before,
 }
 
@@ -84,7 +87,8 @@ impl<'v> Hits<'v> {
     /// of a purged one.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
-        // First all sources before the email, then those that may have it as their next hit.
+        // First the sources whose position is before the email are advanced, then those that may
+        // have the email as their next hit.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
             self.advance(id)?;
         }
@@ -106,6 +110,7 @@ impl<'v> Hits<'v> {
             let folds = self.snapshot.folds(self.account)?.live;
             let left = self.snapshot.account_state(self.account)?.unfolded;
             self.ahead.clear();
+            // Source 0 are the rows, and the folds follow. The rows may begin with any email.
             self.ahead.insert((EmailId(0), SourcePosition::Before, 0));
             self.ahead.extend(
                 (1..)
@@ -151,7 +156,7 @@ enum HitSource<'v> {
         left: u64,
         /// The hits that were read and not passed yet.
         ahead: VecDeque<EmailId>,
-        /// How many hits the next scan collects.
+        /// The most hits that the next scan collects.
         batch: usize,
     },
     Fold {
@@ -170,6 +175,7 @@ impl<'v> HitSource<'v> {
         }
     }
 
+    /// Returns the first hit of the source at or after `from`. Later calls must not go back.
     fn seek(
         &mut self,
         snapshot: &'v Snapshot<'v>,
@@ -211,6 +217,7 @@ impl<'v> HitSource<'v> {
     }
 }
 
+/// The ordinals in a fold that are hits of all pieces of a term.
 #[derive(Debug)]
 struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 
@@ -256,6 +263,7 @@ impl<'v> FoldWalk<'v> {
     }
 }
 
+/// The ordinals in a fold that are hits of one piece, by its texts or by its phrase.
 #[derive(Debug)]
 struct PieceWalk<'v> {
     snapshot: &'v Snapshot<'v>,

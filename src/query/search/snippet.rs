@@ -2,8 +2,8 @@
 //! the matches of a filter marked.
 //!
 //! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT.
-//! - The excerpt is from the first text of the message that has a match. If it does not fit, it
-//!   begins shortly before the first match.
+//! - The excerpt is from the first text of the message that has a match. If the text does not fit
+//!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match.
 //! - Text from the message is escaped, and control characters become spaces. The only tags are
 //!   `<mark>` and `</mark>`, in pairs.
 
@@ -21,7 +21,7 @@ use crate::query::filter::{Condition, Filter};
 use crate::query::search::term::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::store::Snapshot;
 
-/// The most bytes of an excerpt before the first match.
+/// The most bytes, as HTML, of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
 /// The most matches of each piece of a term that are marked.
 const MAX_MATCHES: usize = 1000;
@@ -32,11 +32,13 @@ const CLOSE: &str = "</mark>";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snippet {
+    /// `None` if there is no match in the subject.
     pub subject: Option<String>,
+    /// The excerpt; `None` if there is no match in the texts.
     pub preview: Option<String>,
 }
 
-/// The search terms of a filter for subjects and texts.
+/// The search terms of a filter for subjects and texts. One `Finder` serves all emails of a call.
 #[derive(Debug, Clone)]
 pub struct Finder {
     subject: Vec<TermPiece>,
@@ -62,7 +64,8 @@ impl Finder {
     }
 
     /// Returns the snippet of an email, or `None` if there is no such email or it is destroyed. The
-    /// caller checks the rights, and charges the message if `reads_text`.
+    /// caller checks the rights before. If `reads_text`, the caller also charges the message to the
+    /// budget of the request.
     pub fn snippet(
         &self,
         snapshot: &Snapshot<'_>,
@@ -125,7 +128,8 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     if sought.is_empty() {
         return Vec::new();
     }
-    // By word of the terms: word numbers in the text, ascending, with byte ranges.
+    // For each word of the terms: its places in the text, as word numbers, ascending, and byte
+    // ranges.
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
         if let Some(word) = sought.get(found.word) {
@@ -176,8 +180,8 @@ fn with_combining_marks(text: &str, end: usize) -> usize {
     end.saturating_add(marks.map(char::len_utf8).sum())
 }
 
-/// Returns a text with its matches marked. If that exceeds `max_bytes`, it begins shortly before
-/// the first match.
+/// Returns a text with its matches marked, as HTML. If that exceeds `max_bytes`, it begins shortly
+/// before the first match, and ends where no more fits.
 fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String {
     let part = |from: usize| {
         let mut part =
@@ -271,8 +275,8 @@ impl SnippetWriter {
 
     fn mark(&mut self, text: &str) {
         let space = if self.space && !self.out.is_empty() { " " } else { "" };
-        // A match is written whole or not at all; of the first match, as much as fits, and at least
-        // a character.
+        // A match is written whole or not at all. Only the first match may be cut, after at least
+        // one character.
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();
@@ -287,7 +291,8 @@ impl SnippetWriter {
         let inside = self.out.len();
         self.text(text);
         if self.out.len() == inside {
-            // The first character has more combining marks than fit.
+            // The first character does not fit with all its combining marks, so it is written
+            // without those that do not fit.
             self.full = false;
             text.chars().for_each(|c| self.push(escape(c).unwrap_or(c.encode_utf8(&mut [0; 4]))));
             self.full = true;

@@ -33,14 +33,16 @@ const MAX_TERM_WORDS: usize = 256;
 /// Bytes of a raw message in which `SearchTerm::confirms` looks for the words before it parses.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to find in some fields, which are bits of `model::field`.
+/// A text to find in some fields, which are bits of `model::field`. An email has the term if each
+/// piece is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,
     pub(in crate::query) pieces: Vec<TermPiece>,
 }
 
-/// One piece of a search term. It is found by its phrase or by one of its texts.
+/// One piece of a search term. It is found by its phrase in one of `fields`, or by one of its texts
+/// in one of `text_fields`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::query) struct TermPiece {
     pub(in crate::query) phrase: Vec<PhraseWord>,
@@ -62,6 +64,7 @@ pub(in crate::query) struct PhraseWord {
     pub(in crate::query) step: u32,
 }
 
+/// Matches the texts that are `prefix` and then `rest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct TextPattern {
     pub(in crate::query) prefix: String,
@@ -97,6 +100,7 @@ impl SearchTerm {
         for piece in pieces(text) {
             let mut phrase: Vec<PhraseWord> = Vec::new();
             each_word(&piece, |found| {
+                // The pairs of characters of a run without spaces are enough.
                 if !found.in_pair && left > 0 {
                     left -= 1;
                     phrase.push(PhraseWord {
@@ -114,6 +118,8 @@ impl SearchTerm {
             if let Some(domain) =
                 piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain))
             {
+                // The index has addresses as `org.example@ann`, so this is `org.example@`. A
+                // subdomain continues `org.example.`.
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
                 one.texts = [whole, below]
@@ -137,9 +143,9 @@ impl SearchTerm {
         Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
-    /// Returns the term for messages that may have an id in a header field. `text` is in the form
-    /// of `message::header::folded`. `None` if the field has no ids, or the text contains no
-    /// whole id.
+    /// Returns the term for messages that may have the first whole id of `text` in a header field.
+    /// `text` is in the form of `message::header::folded`. `None` if no ids of this field are
+    /// indexed, or the text contains no whole id.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::id_field(name)?;
         let id = tokens::bracketed_ids(text).next()?;
@@ -197,13 +203,15 @@ impl SearchTerm {
         self.pieces.is_empty()
     }
 
-    /// Whether an email with these tokens has the term, apart from collisions of word hashes.
+    /// Whether an email with these tokens has the term, apart from collisions of word hashes. If it
+    /// has, `confirms` checks the message.
     #[must_use]
     pub fn matches(&self, tokens: &Tokens) -> bool {
         self.is_in(|word: &PhraseWord| tokens.words.positions_of(word.hash), &tokens.texts)
     }
 
-    /// Whether a message has the term, by its words themselves. Parses the message.
+    /// Whether a message has the term, by its words themselves and not by their hashes. Parses the
+    /// message, so callers that know that the tokens match use `confirms`.
     #[must_use]
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
@@ -254,6 +262,7 @@ impl SearchTerm {
         self.pieces.iter().flat_map(|piece| &piece.phrase)
     }
 
+    /// Whether each piece is found in an email with these positions of words and these texts.
     fn is_in<'t>(
         &self,
         positions: impl Fn(&PhraseWord) -> &'t [u32],

@@ -37,6 +37,7 @@ fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<Emai
 struct ChangesClient<Id, Object> {
     objects: BTreeMap<Id, Object>,
     state: ClientState,
+    /// The last report about each object since the client began to catch up.
     reported: BTreeMap<Id, Report>,
 }
 
@@ -54,7 +55,8 @@ impl<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Deb
         Self { objects, state: ClientState::at(since), reported: BTreeMap::new() }
     }
 
-    /// Applies one answer of at most `limit` objects. Returns whether there are more changes.
+    /// Applies one answer of at most `limit` objects, of which `now` has the present ones. Returns
+    /// whether there are more changes. If there are none, the client must have exactly `now`.
     fn apply(&mut self, answer: &Changes<Id>, limit: usize, now: &BTreeMap<Id, Object>) -> bool {
         let count = answer.created.len() + answer.updated.len() + answer.destroyed.len();
         assert!(
@@ -166,6 +168,7 @@ proptest! {
                     false
                 }
             };
+            // Not `||`: both clients follow.
             more | match snapshot.thread_changes(ACCOUNT, threads_client.state, limit).unwrap() {
                 Some(answer) => threads_client.apply(&answer, limit, &threads),
                 None => {

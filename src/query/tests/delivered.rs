@@ -25,6 +25,8 @@ use crate::store::table::{SearchFolds, decode_key};
 use crate::store::{FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
+/// Addresses of this service: two plain ones, one that ends with another, a quoted local part, and
+/// two of which the index has no text, because only a parser of headers reads them.
 const ALIASES: [&str; 6] = [
     "ann@example.org",
     "shop@example.org",
@@ -33,6 +35,7 @@ const ALIASES: [&str; 6] = [
     "jürgen@x.example",
     "=?utf-8?q?shop?=",
 ];
+/// Addresses to which earlier hops delivered.
 const HOPS: [&str; 2] = ["shop@example.org", "list@old.example"];
 
 /// The Delivered-To fields of an email: indexes in `ALIASES` and, for an earlier hop, in `HOPS`.
@@ -42,7 +45,12 @@ type DeliveryFields = (Option<usize>, Option<usize>);
 enum DeliveryOp {
     Deliver(DeliveryFields),
     Destroy(usize),
-    Fold { steps: usize, rows: usize },
+    /// Writes this number of pieces of folds, each fold of so many rows.
+    Fold {
+        steps: usize,
+        rows: usize,
+    },
+    /// Turns rows into those of earlier versions (`Fixture::downgrade`).
     Downgrade,
     Reindex,
     Rebuild,
@@ -133,6 +141,7 @@ impl Fixture {
                     prefix: trace.as_bytes(),
                     mailboxes: BTreeSet::from([txn.state().inbox]),
                     keywords: BTreeSet::new(),
+                    // Not in the order of the deliveries, and sometimes equal.
                     received_at: UtcMillis(at * 7919 % 60),
                 })
             });
@@ -161,8 +170,9 @@ impl Fixture {
             puts.push(put(Table::EmailContent, key, value));
         }
         for (key, value) in self.engine.rows(Table::EmailTokens) {
-            // After the version comes an optional text of the delivery, which is removed. The word
-            // of the field name may stay, because a row of version 1 is not trusted for it.
+            // After the version comes an optional text of the delivery, which is removed: a byte 0,
+            // or a byte 1, a byte with the length, and the text. The word of the field name may
+            // stay, because a row of version 1 is not trusted for it.
             let delivery_bytes = if value[0] == 1 {
                 0
             } else if value[1] == 0 {
@@ -260,7 +270,8 @@ impl Fixture {
     }
 }
 
-/// Opens stores of two earlier formats and of this one. In each a merge has begun.
+/// Opens stores of two earlier formats and of this one (`deliver::format_tests`). In each a merge
+/// has begun, and all seven emails are delivered to `ALIASES[0]`.
 #[test]
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =

@@ -97,6 +97,7 @@ fn alias_search_reads_the_rows_of_its_hits_and_no_header() {
         );
         engine.read()
     };
+    // Both stores have eight hits. More mail has more and larger folds, but no more hits.
     let (few, many) = (rows_read(600), rows_read(3000));
     assert!(many < few + 100 && many < 240, "{few} rows of 600 emails, {many} of 3000");
 }
@@ -115,12 +116,16 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
         search_without_reading(&store, Filter::Not(vec![delivered(Some("shop"))])).map(with_shop),
         Ok(400)
     );
+    // Its address at an earlier hop is not indexed, so the header must be read, unless the own
+    // address matches.
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
     assert_eq!(search_without_reading(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
     assert!(search_without_reading(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));
 }
 
-/// A catch-all address, for which strangers invent local parts, has as many texts as emails.
+/// A catch-all address, for which strangers invent local parts, has as many texts as emails. A
+/// search compares each of them. With an allowance of 300 rows, the first search is finished, but
+/// no second one begins after 400 texts were compared.
 #[test]
 fn compared_addresses_count_as_rows_walked() {
     let (_, one, _) = folded_store(400);

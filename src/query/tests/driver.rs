@@ -1,4 +1,5 @@
-//! Applies random changes to a store and to the naive account, and records every state.
+//! Applies random changes to a store and to the naive account (`naive`: vectors and full scans),
+//! and records every state.
 //!
 //! - Each change is applied to both. The change number of the store must rise by one, or for
 //!   several emails by one for each that changes. It must stay if nothing changes.
@@ -326,8 +327,8 @@ impl TestDriver {
         Some(id)
     }
 
-    /// Runs the kinds of upkeep that the bits of `kinds` select, in steps of `limit` rows, until
-    /// nothing is left. The store must pass the checker after each step.
+    /// Runs the kinds of upkeep that the bits of `kinds` select (`Op::Upkeep`), in steps of `limit`
+    /// rows, until nothing is left. The store must pass the checker after each step.
     fn run_upkeep(&mut self, kinds: u8, limit: usize) {
         let now = self.clock.now();
         let (purge_before, yesterday) = (now.before(DAY * RESTORABLE_DAYS), now.before(DAY));
@@ -396,7 +397,8 @@ impl TestDriver {
 
     /// Changes the naive account as a repair must change the store, given the emails whose rows
     /// were lost: keywords that no other row has are gone, and threads may have been made. Then all
-    /// emails must be the same in both.
+    /// emails must be the same in both. Other rows tell `$seen`, `$flagged`, and by the number of
+    /// unread emails that an unseen email is a draft.
     pub(super) fn follow_repair(&mut self, ids: &BTreeSet<EmailId>) {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");

@@ -23,13 +23,16 @@ use crate::store::engine::memory::MemoryEngine;
 
 #[derive(Debug, Clone)]
 pub(super) struct ListingQuery {
+    /// `None` for all mail.
     uid: Option<MailboxUid>,
     filter: ListingFilter,
     /// Selects one of several equivalent filters: odd numbers are written with a NOT, and from 4 on
     /// the conditions are nested in AND and OR.
     spelling: u8,
+    /// Milliseconds after `EPOCH`, as in `after`.
     before: Option<i64>,
     after: Option<i64>,
+    /// One more condition.
     other: Option<Condition>,
     sort: Vec<Comparator>,
     collapse: bool,
@@ -83,7 +86,8 @@ impl ListingQuery {
         QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..small_batches() }
     }
 
-    /// Returns the path that answers the query, if its listings are maintained.
+    /// Returns the path that answers the query if its listings are maintained; `None` if no
+    /// listings have the answer.
     pub(super) fn path(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {
@@ -139,7 +143,8 @@ impl ListingQuery {
     }
 }
 
-/// Returns the listing filter of a comparator, and whether its emails come first.
+/// Returns the listing filter of a comparator, and whether its emails come first; `None` if there
+/// is no such filter.
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     let ascending = comparator.ascending;
     let pin = |filter, first| Some(SortPin { filter, first });

@@ -91,7 +91,8 @@ fn guest_query_over_two_mailboxes_reads_only_their_rows() {
         assert_eq!(found.answer.total, total.then_some(list.len()));
         (rows, found.plan.to_string())
     };
-    // The guest may see 267 of 2,000 emails, in 334 rows of two listings.
+    // The guest may see 267 of 2,000 emails, in 334 rows of two listings. A first page reads a
+    // batch of each listing. A deep page and a total read up to all rows.
     for (spec, position, total, list, max_rows) in [
         (spec(everything(), false, false), 0, false, &shared, 100),
         (spec(everything(), true, false), 0, false, &oldest, 100),
@@ -103,6 +104,7 @@ fn guest_query_over_two_mailboxes_reads_only_their_rows() {
         let (rows, plan) = rows(spec, position, total, list);
         assert!(rows < max_rows, "{rows} rows at {position}, total: {total}; {plan}");
     }
+    // The filter reads the 267 emails, too.
     let not_draft = Filter::Is(Condition::NotKeyword("$draft".into()));
     let (rows, plan) = rows(spec(not_draft, false, false), 0, true, &shared);
     assert!(rows < 800, "{rows} rows; {plan}");
@@ -124,5 +126,6 @@ fn guest_changes_over_two_mailboxes_read_only_their_rows() {
     );
     assert_eq!(found.answer.total, Some(shared.len() - 1));
     assert_eq!(found.plan.path, AccessPath::Merged { filter_decides: false });
+    // The total costs a walk over all rows that are left.
     assert!(rows < 500, "{rows} rows; {}", found.plan);
 }

@@ -12,6 +12,7 @@ use crate::query::{
     Start,
 };
 
+/// Names, which may be empty, and addresses.
 pub(super) const PEOPLE: [(&str, &str); 4] = [
     ("Ann Lee", "ann@a.example"),
     ("", "bob@b.example"),
@@ -27,9 +28,12 @@ pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
     ("Re: alpha", "alpha", "alpha"),
     ("Re:", "", ""),
 ];
+/// The words of bodies.
 pub(super) const BODY: [&str; 5] = ["alpha", "Beta", "big", "LUNCH", "ann"];
+/// Attachments: file name and media type.
 pub(super) const FILES: [(&str, &str); 2] =
     [("plan.txt", "application/octet-stream"), ("big lunch.pdf", "application/pdf")];
+/// Values of the field X-Mark.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Addresses that emails are delivered to. The index has no text for the last.
 pub(super) const ALIASES: [&str; 4] =
@@ -49,9 +53,11 @@ pub(super) struct NaiveDraft {
     pub(super) bcc: Option<usize>,
     pub(super) subject: Option<usize>,
     pub(super) body: Vec<usize>,
+    /// The minute in the Date field; `None` without the field.
     pub(super) sent: Option<u8>,
     pub(super) file: Option<usize>,
     pub(super) mark: Option<usize>,
+    /// The number in the id, as in `references`.
     pub(super) message_id: Option<u8>,
     pub(super) references: Vec<u8>,
     /// The alias to which the message was delivered, with a trace prefix; `None` if it was
@@ -120,7 +126,8 @@ impl NaiveDraft {
         self.subject.map_or("", |at| SUBJECTS[at].2)
     }
 
-    /// Returns the texts of a kind. A phrase must be within one of them.
+    /// Returns the texts of a kind: a field, "file" for names of attachments, or "body". A phrase
+    /// must be within one of them.
     fn texts(&self, kind: &str) -> Vec<String> {
         let people = |of: &mut dyn Iterator<Item = usize>| {
             of.flat_map(|at| [PEOPLE[at].0.to_owned(), PEOPLE[at].1.to_owned()]).collect::<Vec<_>>()
@@ -160,7 +167,9 @@ impl NaiveMail {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NaiveAccount {
     pub(super) mails: Vec<NaiveMail>,
+    /// The last change of each email that is not purged.
     pub(super) changed: BTreeMap<EmailId, ModSeq>,
+    /// The thread of each pair of a message id and a folded subject.
     refs: BTreeMap<(u8, &'static str), ThreadId>,
     pub(super) last_thread: u64,
 }
@@ -288,6 +297,7 @@ impl NaiveAccount {
 
     fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
+        // The texts are ASCII, for which the two collations that ignore case are the same.
         let text = |text: &str| {
             (
                 0,

@@ -27,12 +27,14 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several updates, or destructions for `None`: in one commit, or if `queued`, each in its own,
-    /// and all in the queue together. Each leads to a state that a client may have.
+    /// Several updates, or destructions for `None`. They are made in one commit, or if `queued`,
+    /// each in a commit of its own, which are all in the queue together. Each leads to a state that
+    /// a client may have.
     Several {
         changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
     },
+    /// Files the message of an email once more.
     Copy {
         which: usize,
         mailboxes: BTreeSet<MailboxUid>,
@@ -62,7 +64,8 @@ pub(super) enum Op {
         kinds: u8,
         limit: usize,
     },
-    /// Folds the search index by some steps, which must change no answer.
+    /// Folds the search index by this number of steps, with so many rows in a fold. This must
+    /// change no answer.
     Fold {
         steps: usize,
         rows: usize,
@@ -71,9 +74,10 @@ pub(super) enum Op {
     Reopen,
 }
 
+/// The mailboxes and the keywords of an email.
 pub(super) type EmailPlacement = (BTreeSet<MailboxUid>, BTreeSet<String>);
 
-/// Returns fewer than `limit` changes.
+/// Returns at least one change, and fewer than `limit`.
 pub(super) fn ops(limit: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => (draft(), mailboxes(), keywords(), 0..TIMES)

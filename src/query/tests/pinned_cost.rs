@@ -162,6 +162,7 @@ fn page_of_few_unflagged_emails_skips_the_flagged_ones() {
         ]
     };
     let (few, many) = (read(1_000), read(4_000));
+    // Each page skips all flagged emails. Whole runs of them are skipped by their ranks.
     for (few, many) in few.into_iter().zip(many) {
         assert!(many < 2_000 && many < few * 3, "{few} rows of 1,000 emails, {many} of 4,000");
     }
@@ -182,8 +183,8 @@ fn changes_of_flagged_first_read_few_rows() {
         let rows = engine.read();
         assert!(matches!(found.plan.path, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
-        // 250 emails are flagged. Those from 1,008 on come before 1,001, and the new email is the
-        // first of the rest.
+        // 250 emails are flagged. The 124 of them from 1,008 on come before 1,001. The new email is
+        // the first of the rest, and of 2,001 results only seven come after 8.
         assert_eq!(found.answer.added, [(124, ids[1_001]), (250, new), (1_993, ids[8])]);
         assert_eq!(found.answer.total, Some(2_001));
         // Collapsed, a walk over the rows of a listing counts the index of the last email.

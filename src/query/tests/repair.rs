@@ -1,6 +1,6 @@
 //! Damages rows after random histories, and repairs the store. Then the check must find nothing,
-//! queries must have the answers of the naive account, and an earlier state must be refused or give
-//! correct changes.
+//! and queries must have the answers of the naive account (`naive`: vectors and full scans).
+//! Changes from an earlier state must be refused or correct.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -101,6 +101,7 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
         }
         _ => {
             let mut row = altered(&value, prefix.min(value.len() - 1));
+            // A third of the altered rows is also cut.
             if row.len() > prefix + 2 && damage.by.is_multiple_of(3) {
                 row.pop();
             }
@@ -206,6 +207,7 @@ proptest! {
             };
             let row = EmailMetadata::decode(key, value).unwrap();
             let id = decode_key::<table::EmailMetadata>(key).unwrap().email;
+            // The tombstone of an email that was restored under another id has no content row.
             let was_restored = row.destroyed.is_some()
                 && driver.store.snapshot().content(ACCOUNT, id).unwrap().is_none();
             if !was_restored && (row.destroyed.is_some() || threads.insert(row.thread)) {

@@ -1,5 +1,5 @@
-//! Tests that every answer within a scope is that of a naive account without other mail, and names
-//! no email outside the scope.
+//! Tests that every answer within a scope is that of a naive account (`naive`: vectors and full
+//! scans) without other mail, and names no email outside the scope.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,7 @@ use crate::query::tests::naive::{self, apply_changes};
 use crate::query::tests::{Begin, config, query_spec, window};
 use crate::query::*;
 
+/// Returns the account without the emails and mailboxes outside the scope.
 fn within_scope(account: &naive::NaiveAccount, scope: &Scope) -> naive::NaiveAccount {
     let mut limited = account.clone();
     for mail in &mut limited.mails {
@@ -27,6 +28,7 @@ fn with_scope(spec: &QuerySpec, scope: &Scope) -> QuerySpec {
     QuerySpec { scope: Some(scope.clone()), ..spec.clone() }
 }
 
+/// Does within a scope what `tests::check_query` does, always with a total.
 fn check_query(
     driver: &TestDriver,
     spec: &QuerySpec,
@@ -70,6 +72,9 @@ fn check_query(
     }
 }
 
+/// Checks the changes within a scope, from every past state and by every access path: they must
+/// lead to the new results, and name only emails that were in the scope at the old state or are
+/// now.
 fn check_changes(driver: &TestDriver, spec: &QuerySpec, scope: &Scope) {
     let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
     let now = within_scope(&driver.now, scope);

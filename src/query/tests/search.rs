@@ -219,9 +219,8 @@ fn terms() -> Vec<(&'static str, u16)> {
     out
 }
 
-/// Splits a text into runs of ASCII letters and digits, and other single letters and digits. With
-/// each atom it says whether it directly follows a character that is not ASCII, and is not ASCII
-/// itself.
+/// Splits a text into atoms: runs of ASCII letters and digits, and single other letters and digits.
+/// The flag of an atom is set if it is not ASCII, and the character before it is not ASCII either.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';
@@ -236,6 +235,8 @@ fn atoms(text: &str) -> Vec<(String, bool)> {
     out
 }
 
+/// Whether a text contains the atoms of a phrase in their order. Letters outside ASCII that touch
+/// in the phrase must touch in the text, too.
 fn contains(text: &str, phrase: &str) -> bool {
     let (text, phrase) = (atoms(text), atoms(phrase));
     text.windows(phrase.len()).any(|window| {

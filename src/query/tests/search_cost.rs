@@ -61,7 +61,8 @@ fn search_reads_rows_in_proportion_to_its_hits() {
     };
     let (few, many) = (read(400), read(1600));
     assert!(many[0] <= few[0] + 8, "newest: {few:?} {many:?}");
-    // One or two blocks of each fold, and for each hit the rows of its message and position.
+    // With four times the emails there are four times the hits. A search reads one or two blocks of
+    // each fold, and for each hit the rows of its message and position.
     for (few, many) in few.iter().zip(&many).skip(1) {
         assert!(*many < 120 && *many <= few * 6, "{few:?} {many:?}");
     }

@@ -31,7 +31,11 @@ fn short_histories_of_two_threads_have_minimal_changes() {
     check_short_histories(false, 0);
 }
 
+/// Checks all histories of two emails, in one thread or in two. `newer` is the index of the email
+/// that was received later.
 fn check_short_histories(same_thread: bool, newer: usize) {
+    // Each email may be destroyed, be in the Inbox with one keyword or none, in the Trash, or in
+    // both mailboxes.
     let mut changes: Vec<PlacementChange> = Vec::new();
     for email in 0..2 {
         changes.push((email, None));
@@ -109,6 +113,7 @@ const INBOX: &[u32] = &[1];
 fn is_possible(history: &[PlacementChange]) -> bool {
     let Some(((email, placement), earlier)) = history.split_last() else { return true };
     let previous = earlier.iter().rev().find(|(other, _)| other == email).map(|(_, at)| *at);
+    // Email 0 is created first.
     let is_in_order = !earlier.is_empty() || *email == 0;
     let is_destroyed = previous == Some(None);
     is_in_order && !is_destroyed && previous.unwrap_or_default() != *placement

@@ -24,9 +24,10 @@ pub(in crate::query) struct Merge<'v> {
 #[derive(Debug)]
 struct SourceListing {
     listing: Listing,
+    /// The rows that were read and not returned yet.
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Reading continues after this email, or (`Some(None)`) at the beginning; `None` if all is
-    /// read.
+    /// Reading continues after this email, or at the beginning of the listing if `Some(None)`.
+    /// `None` if all is read.
     upto: Option<Option<EmailId>>,
     /// How many rows are read next.
     step: usize,
@@ -71,6 +72,7 @@ impl<'v> Merge<'v> {
                     part.step,
                 )?
                 .into();
+                // Only a full page may have more rows after it.
                 part.upto = part.read.get(part.step.saturating_sub(1)).map(|(id, _)| Some(*id));
                 part.step = part.step.saturating_mul(4).min(most);
             }

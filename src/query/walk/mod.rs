@@ -17,8 +17,9 @@ use search::SearchWalk;
 
 #[derive(Debug)]
 pub(super) enum EmailWalk<'v> {
+    /// Emails that the filter must decide.
     Scan(EmailScan<'v>),
-    /// Hits of the search index that the filter must decide.
+    /// Hits of the search index, newest first, that the filter must decide unless they are certain.
     Search(SearchWalk<'v>),
     /// Exactly the matches, in the order of the query.
     Exact(Merge<'v>),

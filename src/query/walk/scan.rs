@@ -1,8 +1,8 @@
 //! A walk over all emails or over the emails of listings, newest or oldest first, without
 //! duplicates.
 //!
-//! The walk contains every match (of a collapsed listing, every match that is shown), and other
-//! emails too.
+//! For a query the walk contains every match (of a collapsed listing, every match that is shown),
+//! and other emails too.
 
 use std::collections::VecDeque;
 
@@ -25,15 +25,17 @@ pub(in crate::query) struct EmailScan<'v> {
     from: ScanSource<'v>,
     range: IdRange,
     direction: Direction,
+    /// The emails that were read and not returned yet.
     read: VecDeque<(EmailId, EmailMetadata)>,
+    /// How many emails are read next.
     step: usize,
     reads: Allowance,
 }
 
 #[derive(Debug)]
 enum ScanSource<'v> {
-    /// All mail. Reading continues after this email, or (`Some(None)`) at the beginning; `None` if
-    /// all is read.
+    /// All mail. Reading continues after this email, or with the first email of the direction if
+    /// `Some(None)`. `None` if all is read.
     All(Option<Option<EmailId>>),
     Listings(Merge<'v>),
 }
@@ -99,7 +101,7 @@ impl<'v> EmailScan<'v> {
         }
     }
 
-    /// Returns `false` if there are no more emails.
+    /// Reads the next emails, perhaps none. Returns `false` if there are no more.
     fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
             ScanSource::Listings(merge) => {

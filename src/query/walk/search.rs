@@ -9,6 +9,7 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
+/// The largest value of `SearchWalk::step`.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -23,10 +24,11 @@ pub(in crate::query) struct SearchWalk<'v> {
     from: Option<EmailId>,
     /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
     step: usize,
-    /// In the last batch taken from the listing, how many of 1,000 emails were hits; and in the
-    /// last one from the index, how many of 1,000 hits were in the listing. The next batch comes
-    /// from the source with the higher share.
+    /// How many of 1,000 emails were hits, in the last batch that was taken from the listing; 1,000
+    /// before the first. The next batch is taken from the listing unless
+    /// `index_hits_per_thousand` is higher.
     listing_hits_per_thousand: usize,
+    /// How many of 1,000 hits were in the listing, in the last batch that was taken from the index.
     index_hits_per_thousand: usize,
 }
 
@@ -70,8 +72,8 @@ impl<'v> SearchWalk<'v> {
     }
 
     /// Returns the next batch of hits, which may be empty, or `None` at the end. `room` is the
-    /// number of results still wanted. `shown` are the threads of which no further hit is wanted.
-    /// Hits are left out if it is known, without reading the message, that they do not match.
+    /// number of results still wanted. Hits are left out if it is known, without reading the
+    /// message, that they do not match. So are hits of the threads `shown`.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
@@ -118,7 +120,8 @@ impl<'v> SearchWalk<'v> {
         Ok(Some(hits))
     }
 
-    /// Takes the next batch from the index, and keeps those in the listing, if there is one.
+    /// Takes the next batch from the index, up to `most` hits from the email `from` on. If there is
+    /// a listing, keeps the hits that are in it.
     fn of_index(
         &mut self,
         listing: Option<Listing>,
@@ -151,7 +154,8 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
-    /// Takes the next batch from the listing, and keeps those that the index names.
+    /// Takes the next batch from the listing, up to `most` emails from the email `from` on, and
+    /// keeps those that the index names.
     fn of_listing(
         &mut self,
         listing: Listing,
@@ -168,7 +172,10 @@ impl<'v> SearchWalk<'v> {
             most,
         )?;
         source.reads.count_rows(page.len());
-        let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
+        // Where the page after this one begins; `None` if there is none.
+        let next_page = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
+        // The first email that the index names, from the last one that was looked up on. `None` if
+        // it names no more.
         let mut next = Some(from);
         for (id, _) in &page {
             if next.is_none_or(|next| next > *id) || *id > self.range.last {
@@ -180,12 +187,12 @@ impl<'v> SearchWalk<'v> {
             }
         }
         self.listing_hits_per_thousand = per_thousand(answers.len(), page.len());
-        self.from = next.zip(last).map(|(next, last)| next.max(last));
+        self.from = next.zip(next_page).map(|(next, page)| next.max(page));
         Ok(answers)
     }
 
-    /// Prefetches the messages of the hits at these indexes, as far as `prefetch_bytes` goes, and
-    /// charges their bytes.
+    /// Prefetches the messages of the hits at these indexes, and charges their bytes. A message is
+    /// left out if it does not fit in what the earlier ones left of `prefetch_bytes`.
     fn prefetch(
         &self,
         hits: &mut [Hit],

@@ -9,6 +9,7 @@ use super::*;
 use crate::message::content::content;
 
 impl Finder {
+    /// Returns the snippet of a message that is in no store.
     fn of_raw(&self, raw: &[u8]) -> Snippet {
         let message = Message::parse(raw);
         let subject =
@@ -92,6 +93,7 @@ fn words_and_phrases_that_match_are_marked() {
         ("-", "a - b", None),
         ("", "anything", None),
     ] {
+        // The subject is shown composed, in its Text form (RFC 8621 §4.1.2.2), the body as it is.
         let composed = expected.map(|expected| expected.nfc().collect::<String>());
         assert_eq!(subject(term, given), composed, "{term} in {given}");
         assert_eq!(body(term, given).as_deref(), expected, "{term} in {given}");
@@ -230,6 +232,7 @@ fn words_of_the_shared_corpus_are_shown_in_snippets() {
                 });
                 words
             };
+            // The second word of the subject, and the 21st of the texts.
             let of_subject =
                 words(&content(&message).subject.unwrap_or_default()).into_iter().nth(1);
             let of_body = message
@@ -268,5 +271,6 @@ fn words_of_the_shared_corpus_are_shown_in_snippets() {
             }
         }
     }
+    // Enough files of the corpus must have such words, or the test would show little.
     assert!(subjects > 300 && previews > 290, "{subjects} subjects, {previews} previews");
 }

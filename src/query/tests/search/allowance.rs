@@ -16,7 +16,8 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     }
     let snapshot = store.snapshot();
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
-    // A query reads about 5,200 bytes of messages, or 440 of headers, so not each of ten can run.
+    // A query for the body reads about 5,200 bytes of messages, one for the header 440 bytes of
+    // headers. So each allowance is enough for the first query, and not for ten more.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::new(bytes, u64::MAX);
         let spec =
@@ -52,6 +53,7 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     let run = |request: &Query| {
         query(&snapshot, store.secrets(), request).map(|found| found.answer.ids.len())
     };
+    // The 20 headers have about 470 bytes, and a message 200,000.
     let affordable = request(header(), 2000, 1000);
     assert_eq!(
         (run(&affordable), run(&request(header(), 200, 1000))),
@@ -61,7 +63,8 @@ fn header_of_a_long_message_is_charged_without_its_body() {
         run(&request(Condition::Body("lunch".into()), 2000, 1000)),
         Err(QueryError::TooMuchRead)
     );
-    // The frames of the first search count as rows, so no further walk may begin.
+    // The bytes that the first search read count as more than 1,000 rows, so no further walk may
+    // begin.
     assert_eq!(run(&affordable), Err(QueryError::TooMuchWalked));
 }
 

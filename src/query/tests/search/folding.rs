@@ -25,6 +25,7 @@ fn searches_are_right_between_the_pieces_of_a_merge() {
             assert_eq!(fixture.find("'big lunch big'", tokens::BODY).len(), 0);
         }
     }
+    // So many steps that there were searches in the midst of folds and merges.
     assert!(steps > 40, "{steps} pieces");
     let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
     // Of 64 emails eight folds of eight were made, and each four of these were merged.
@@ -99,6 +100,7 @@ fn imported_emails_of_any_date_are_found_newest_first() {
     assert_eq!(fixture.store.snapshot().folds(ACCOUNT).unwrap().live.len(), 3);
 }
 
+/// An email that is newer than the fold has got the id of a purged email of the fold.
 #[test]
 fn fold_does_not_answer_for_an_email_newer_than_the_fold() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
