@@ -13,8 +13,8 @@
 //!   `--program NAME=PATH` adds another build of the service, and `--script FILE` adds the service
 //!   with that Sieve script as the active one of each account.
 //!
-//! The programs store mail in `RESTANTE_BENCH_DIR`, or in Cargo's temporary directory. That
-//! directory is deleted with all that is in it before each program starts.
+//! The programs store mail in the folder `deliver` of `RESTANTE_BENCH_DIR`, or of Cargo's temporary
+//! directory. That folder is deleted with all that is in it before each program starts.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -108,8 +108,8 @@ fn main() {
     }
     let options = options();
     let dir = std::env::var_os("RESTANTE_BENCH_DIR").map_or_else(
-        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench"),
-        |named| Path::new(&named).to_path_buf(),
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("deliver"),
+        |named| Path::new(&named).join("deliver"),
     );
     let is_given = |name: &str| options.given.iter().any(|given| given == name);
     if options.peers {

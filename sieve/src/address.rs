@@ -77,8 +77,8 @@ impl AddressSpec {
         &self.domain
     }
 
-    /// Returns whether mail to both addresses goes to one mailbox: the local parts are the same, and
-    /// the domains differ at most in case (RFC 5321 §2.4).
+    /// Returns whether both addresses are one: the local parts are the same, and the domains differ
+    /// at most in case (RFC 5321 §2.4).
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.local_part == other.local_part && self.domain.eq_ignore_ascii_case(&other.domain)
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn case_of_ascii_letters_does_not_matter() {
+    fn case_matters_in_local_parts_and_not_in_domains() {
         let parse = |text| AddressSpec::parse(text).unwrap();
         assert!(parse("me@Example.org").matches(&parse("me@example.ORG")));
         assert!(!parse("Me@example.org").matches(&parse("me@example.org")));

@@ -114,7 +114,10 @@ impl FromStr for Days {
         }
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
         let day = |text: &str| {
-            text.parse::<u8>().ok().filter(|day| (1..=31).contains(day)).ok_or(BadDays)
+            // A sign is no digit, though `parse` takes one.
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            let day = text.parse::<u8>().ok().filter(|day| is_number && (1..=31).contains(day));
+            day.ok_or(BadDays)
         };
         Ok(Self::Monthdays(day(first)?, day(last)?))
     }
@@ -171,7 +174,9 @@ mod tests {
             assert_eq!(days.to_string(), written);
             assert_eq!(written.parse(), Ok(days));
         }
-        for text in ["", "someday", "0", "32", "3-", "-3", "1-2-3", "fr", "fridays", "1,2"] {
+        for text in
+            ["", "someday", "0", "32", "3-", "-3", "1-2-3", "fr", "fridays", "1,2", "+5", "1-+3"]
+        {
             assert_eq!(text.parse::<Days>(), Err(BadDays), "{text}");
         }
     }

@@ -63,7 +63,7 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     if (200..300).contains(&answer.code) {
         return AttemptOutcome::Sent(text);
     }
-    if concerns_relay(answer) {
+    if concerns_relay(stage, answer) {
         return AttemptOutcome::Temporary { text, scope: RefusalScope::Relay };
     }
     // RFC 6531 §3.5: the relay permits no non-ASCII addresses.
@@ -90,9 +90,11 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
 
 /// Whether an answer concerns every message alike: the relay closes the connection, or refuses for
 /// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6). Servers ask for either with status
-/// 5.7.0.
-fn concerns_relay(answer: &RelayAnswer) -> bool {
-    matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
+/// 5.7.0 too, whatever the code. After MAIL, that status is about a recipient or the message: it
+/// stands for any matter of security (RFC 3463 §3.8).
+fn concerns_relay(stage: SmtpStage, answer: &RelayAnswer) -> bool {
+    matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538)
+        || (stage == SmtpStage::Sender && answer.status == [5, 7, 0])
 }
 
 /// Whether an answer says "too many recipients" by its enhanced code (RFC 3463 §3.6), or has none
