@@ -31,7 +31,7 @@ pub enum Output {
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    #[error("`{0}` is no log level: write error, warn, info, debug or trace")]
+    #[error("`{0}` is no log level: write off, error, warn, info, debug or trace")]
     Level(String),
     #[error("the journal cannot be reached: {0}")]
     Journal(#[source] std::io::Error),
@@ -123,6 +123,14 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_names_all_levels() {
+        let text = filter("loud").unwrap_err().to_string();
+        for level in ["off", "error", "warn", "info", "debug", "trace"] {
+            assert!(is_level(level) && text.contains(level), "{level}: {text}");
+        }
+    }
 
     #[test]
     fn only_levels_and_directives_are_accepted() {

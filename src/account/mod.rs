@@ -26,7 +26,9 @@ pub use login::{
 #[cfg(test)]
 use login::{token_hash, verify_password};
 
-use crate::model::{AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis};
+use crate::model::{
+    AccountId, AccountRow, Address, AddressRow, Identity, LiveValue, UtcMillis, clock,
+};
 use crate::store::{DirectoryRows, Error, Store};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -263,7 +265,12 @@ impl Directory {
             addresses: cache.addresses_by_account.get(&account).cloned().unwrap_or_default(),
             alias_domains: cache.alias_domains.clone(),
             delimiter: settings.delimiter,
-            zone: row.zone.clone().or_else(|| settings.zone.clone()),
+            // A zone that is not known here counts as none.
+            zone: [&row.zone, &settings.zone]
+                .into_iter()
+                .flatten()
+                .find(|zone| clock::zone(zone).is_some())
+                .cloned(),
         })
     }
 

@@ -619,3 +619,18 @@ fn salts_do_not_tell_which_names_exist() {
     set(ann, "phone", "three");
     assert_ne!(asked("lee").salt, known.salt);
 }
+
+#[test]
+fn unknown_zone_of_an_account_counts_as_none() {
+    let settings = Settings { zone: Some("Pacific/Chatham".into()), ..Settings::default() };
+    let directory = directory(settings);
+    let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    for (own, expected) in [
+        (None, "Pacific/Chatham"),
+        (Some("Europe/Berlin"), "Europe/Berlin"),
+        (Some("Mars/Olympus"), "Pacific/Chatham"),
+    ] {
+        directory.update(ann, |row| row.zone = own.map(str::to_owned)).unwrap();
+        assert_eq!(directory.identity(ann).unwrap().zone.as_deref(), Some(expected), "{own:?}");
+    }
+}

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::account::{Directory, Logins};
 use crate::cli::exit::{self, Failure};
-use crate::config::Config;
+use crate::config::{Config, RoomSettings};
 use crate::deliver::Deliverer;
 use crate::jmap::Jobs;
 use crate::model::{Clock, LiveValue};
@@ -287,7 +287,7 @@ impl Service {
     /// # Errors
     /// One of these fails, or a setting is wrong. Tasks that were already started end then.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
-        let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
+        let settings = config.room_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &config.spill_dir()] {
             private_directory(dir).map_err(|error| ServiceError::Listen {
                 place: dir.display().to_string(),
@@ -299,21 +299,17 @@ impl Service {
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = open_directory(&store, &config).await?;
-        let queue_settings =
-            LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
+        let queue_settings = LiveValue::new(settings.queue);
         let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
-        let deliver_settings = config.deliver_settings().map_err(ServiceError::Setting)?;
         let rooms = LiveSettings {
-            lmtp: LiveValue::new(lmtp_settings),
+            lmtp: LiveValue::new(settings.lmtp),
             ceiling: config.lmtp_ceiling(),
-            control: LiveValue::new(config.control_settings(&deliver_settings)),
-            deliver: LiveValue::new(deliver_settings),
+            control: LiveValue::new(config.control_settings(&settings.deliver)),
+            deliver: LiveValue::new(settings.deliver),
             directory: directory.settings().clone(),
-            http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
+            http: LiveValue::new(settings.http),
             http_ceiling: config.http_ceiling(),
-            managesieve: LiveValue::new(
-                config.managesieve_settings().map_err(ServiceError::Setting)?,
-            ),
+            managesieve: LiveValue::new(settings.managesieve),
             managesieve_ceiling: config.managesieve_ceiling(),
             queue: queue_settings,
             queue_waker: queue.waker(),
@@ -371,9 +367,7 @@ impl Service {
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let need_restart = self.config.changes_for_restart(&new);
         let config = self.config.after_reload(new);
-        let (lmtp, queue, http) =
-            (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
-        let (deliver, managesieve) = (config.deliver_settings()?, config.managesieve_settings()?);
+        let RoomSettings { lmtp, http, managesieve, queue, deliver } = config.room_settings()?;
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
         self.rooms.control.set(config.control_settings(&deliver));

@@ -13,6 +13,7 @@ mod example;
 mod http;
 mod load;
 mod managesieve;
+mod rooms;
 mod sieve;
 mod store;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use load::ConfigProblems;
 pub use load::parse;
 pub use load::{DEFAULT_PATH, load};
 pub use managesieve::ManageSieveSection;
+pub use rooms::RoomSettings;
 pub use sieve::SieveSection;
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};

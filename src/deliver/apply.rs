@@ -113,7 +113,7 @@ impl Deliverer {
             monotonic_now,
             returned_report,
             scripts,
-            versions: EditedVersions::new(self.max_edited_bytes, members.len()),
+            versions: EditedVersions::new(self.max_edited_bytes, raw.len(), members.len()),
         };
         let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members
             .iter()

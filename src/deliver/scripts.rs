@@ -19,6 +19,9 @@ use crate::outbox::{NewAction, NoticeAction, RedirectAction};
 use crate::store::{Error, Snapshot};
 use crate::vacation;
 
+/// The context of the key of `Planner::owner_token`.
+const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
+
 /// Who answers the sender.
 pub(super) enum ScriptAnswer {
     /// The response of the account, if it is on.
@@ -301,10 +304,7 @@ impl Planner<'_> {
         let automatic = match owner.is_ascii() {
             true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
             // RFC 5436 §2.7.1: a token takes the place of an address that cannot be written.
-            false => {
-                let token = nonce(context.hash, self.owner.target.account, &identity.primary);
-                format!("auto-notified; owner-token={token:016x}")
-            }
+            false => format!("auto-notified; owner-token={}", self.owner_token()),
         };
         let mut fcc = notification.fcc.clone();
         for to in &notification.to {
@@ -344,6 +344,16 @@ impl Planner<'_> {
             };
             writes.add_action(notice.into_action(context.now), copy);
         }
+    }
+
+    /// Returns the token by which the site finds the owner of the script (RFC 5436 §2.7.1), the
+    /// same one in all notifications: the id of the account, and a keyed hash of it, which nobody
+    /// else can make.
+    fn owner_token(&self) -> String {
+        let account = self.owner.target.account;
+        let key = blake3::derive_key(OWNER_TOKEN, &self.deliverer.store.secrets().told);
+        let hash = blake3::keyed_hash(&key, &account.0.to_be_bytes()).to_hex();
+        format!("{account}-{}", hash.get(..16).unwrap_or_default())
     }
 
     /// Charges a message to somebody to the rate. Returns false if there were too many.

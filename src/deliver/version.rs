@@ -11,7 +11,7 @@ use crate::store::EncodedMessage;
 
 /// The most bytes of edited versions of one message, for all its recipients. They are more than
 /// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version that all
-/// recipients share leaves room for another.
+/// recipients share leaves room for another. A larger message has more (`EditedVersions::new`).
 pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
@@ -46,8 +46,12 @@ struct Share {
 }
 
 impl EditedVersions {
-    /// `accounts` is the number of accounts that get the message.
-    pub(super) fn new(max_bytes: usize, accounts: usize) -> Self {
+    /// `accounts` is the number of accounts that get the message, which has `size` bytes. If two
+    /// versions of it would have more than `max_bytes`, there is room for two nevertheless: a site
+    /// that accepts large messages lets its scripts edit them.
+    pub(super) fn new(max_bytes: usize, size: usize, accounts: usize) -> Self {
+        // The half is for the fields that scripts add.
+        let max_bytes = max_bytes.max(size.saturating_mul(2).saturating_add(size / 2));
         let share = Share { later_accounts: accounts, begin: 0, end: 0 };
         Self { max_bytes, made: RefCell::default(), share: Cell::new(share) }
     }
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn equal_versions_are_shared_and_bytes_are_bounded() {
-        let (versions, secrets) = (EditedVersions::new(2 * SIZE, 1), Secrets::default());
+        let (versions, secrets) = (EditedVersions::new(2 * SIZE, 0, 1), Secrets::default());
         versions.begin_account();
         assert_eq!(versions.left(SIZE), 2);
         let first = versions.add(version(b'a'), &[], &secrets);
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn each_account_has_a_share() {
-        let (versions, secrets) = (EditedVersions::new(6 * SIZE, 3), Secrets::default());
+        let (versions, secrets) = (EditedVersions::new(6 * SIZE, 0, 3), Secrets::default());
         let mut shares = Vec::new();
         for made in [2, 0, 4] {
             versions.begin_account();
@@ -154,7 +158,7 @@ mod tests {
         // A third of 6, half of the 4 that are left, and all 4: the second account made none.
         assert_eq!(shares, [2, 2, 4]);
         // A third of 2 is less than one version: each account may make one, while any are left.
-        let versions = EditedVersions::new(2 * SIZE, 3);
+        let versions = EditedVersions::new(2 * SIZE, 0, 3);
         let mut shares = Vec::new();
         for byte in 0..3 {
             versions.begin_account();

@@ -16,8 +16,7 @@ use restante_sieve::{
 };
 
 use super::settings::Settings;
-use super::world::{MailboxesByUid, path};
-use crate::model::Role;
+use super::world::{AccountMailboxes, MailboxesByUid};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -124,19 +123,16 @@ impl<'a> AdaptedScript<'a> {
     /// includes, and which mailboxes into which it files, do not exist here. `mailboxes` are those
     /// of the account; with `None`, there are no notes on mailboxes.
     #[must_use]
-    pub fn notes(&self, mailboxes: Option<&MailboxesByUid>) -> Vec<String> {
+    pub fn notes(&self, mailboxes: Option<MailboxesByUid>) -> Vec<String> {
         let includes = self.missing_includes.iter().map(|name| {
             format!(
                 "includes `{name}` of the other site, which is not here: mail that reaches this \
                  command stays in the Inbox"
             )
         });
-        let paths: Option<BTreeSet<String>> = mailboxes.map(|all| {
-            let all_but_inbox = all.values().filter(|one| one.role != Some(Role::Inbox));
-            all_but_inbox.map(|mailbox| path(all, mailbox).0).collect()
-        });
+        let mailboxes = mailboxes.map(AccountMailboxes::new);
         let names = self.mailboxes.iter();
-        let missing = names.filter_map(|name| mailbox_note(name, paths.as_ref()?));
+        let missing = names.filter_map(|name| mailbox_note(name, mailboxes.as_ref()?));
         includes.chain(missing).collect()
     }
 
@@ -176,18 +172,20 @@ fn mailboxes(script: &Script) -> BTreeSet<String> {
     names
 }
 
-/// Returns a note on a mailbox that is not among `paths`, with the name of the one that may be
-/// meant. `None` if the mailbox is among `paths`, or is the Inbox. A site with Dovecot may separate
-/// the names of mailboxes by dots, and have all of them below the Inbox: so the name is looked for
-/// without `INBOX` before it, as it is and with `/` in place of its dots.
-fn mailbox_note(name: &str, paths: &BTreeSet<String>) -> Option<String> {
-    if name.eq_ignore_ascii_case("INBOX") || paths.contains(name) {
+/// Returns a note on a mailbox that a run would not find, with the name of the one that may be
+/// meant. `None` if a run would find the mailbox. A site with Dovecot may separate the names of
+/// mailboxes by dots, and have all of them below the Inbox: so the name is looked for without
+/// `INBOX` before it, as it is and with `/` in place of its dots, and then below the Inbox.
+fn mailbox_note(name: &str, mailboxes: &AccountMailboxes) -> Option<String> {
+    if mailboxes.named(name).is_some() {
         return None;
     }
     let (first, rest) = name.split_once(['.', '/']).unwrap_or((name, ""));
     let plain = if first.eq_ignore_ascii_case("INBOX") { rest } else { name };
-    let candidates = [plain.to_owned(), plain.replace('.', "/")];
-    let here = candidates.into_iter().find(|one| paths.contains(one));
+    let with_slashes = plain.replace('.', "/");
+    let below_inbox = [plain, &with_slashes].map(|one| format!("INBOX/{one}"));
+    let mut candidates = [plain.to_owned(), with_slashes].into_iter().chain(below_inbox);
+    let here = candidates.find(|one| mailboxes.named(one).is_some());
     let here = here.map(|here| format!("; here it is called `{here}`")).unwrap_or_default();
     Some(format!("files into `{name}`, which does not exist: mail for it stays in the Inbox{here}"))
 }
@@ -197,7 +195,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{Mailbox, MailboxUid};
+    use crate::model::{Mailbox, MailboxUid, Role};
 
     fn adapt(source: &str) -> AdaptedScript<'_> {
         Settings::default().adapt(source.as_bytes())
@@ -281,7 +279,17 @@ if header :value "ge" "X" "1" {
 
     #[test]
     fn mailboxes_that_do_not_exist_are_named_as_they_are_called_here() {
-        let paths: BTreeSet<String> = ["Lists", "Lists/rust", "a.b"].map(str::to_owned).into();
+        let mailbox = |name: &str, parent: Option<u32>| Mailbox {
+            name: name.to_owned(),
+            parent: parent.map(MailboxUid),
+            ..Mailbox::default()
+        };
+        let mailboxes = AccountMailboxes::new(BTreeMap::from([
+            (MailboxUid(1), Mailbox { role: Some(Role::Inbox), ..mailbox("Inbox", None) }),
+            (MailboxUid(2), mailbox("Lists", None)),
+            (MailboxUid(3), mailbox("rust", Some(2))),
+            (MailboxUid(4), mailbox("a.b", None)),
+        ]));
         for (name, here) in [
             ("Lists.rust", Some("Lists/rust")),
             ("INBOX.Lists.rust", Some("Lists/rust")),
@@ -289,16 +297,46 @@ if header :value "ge" "X" "1" {
             ("INBOX.a.b", Some("a.b")),
             ("Lists.go", None),
         ] {
-            let note = mailbox_note(name, &paths).unwrap();
+            let note = mailbox_note(name, &mailboxes).unwrap();
             assert!(note.starts_with(&format!("files into `{name}`, ")), "{note}");
             let called = note.split_once("called `").map(|(_, rest)| rest.trim_end_matches('`'));
             assert_eq!(called, here, "{note}");
         }
         for name in ["inbox", "Lists/rust", "a.b"] {
-            assert_eq!(mailbox_note(name, &paths), None);
+            assert_eq!(mailbox_note(name, &mailboxes), None);
         }
         let adapted = adapt("require \"fileinto\"; fileinto \"A.B\";");
         assert!(adapted.notes(None).is_empty());
-        assert_eq!(adapted.notes(Some(&BTreeMap::<MailboxUid, Mailbox>::new())).len(), 1);
+        assert_eq!(adapted.notes(Some(BTreeMap::new())).len(), 1);
+    }
+
+    #[test]
+    fn mailbox_below_the_inbox_is_found_as_a_run_finds_it() {
+        let mailbox = |name: &str, parent: Option<u32>, role: Option<Role>| Mailbox {
+            name: name.to_owned(),
+            parent: parent.map(MailboxUid),
+            role,
+            ..Mailbox::default()
+        };
+        let mailboxes = BTreeMap::from([
+            (MailboxUid(1), mailbox("Posteingang", None, Some(Role::Inbox))),
+            (MailboxUid(2), mailbox("Lists", Some(1), None)),
+            (MailboxUid(3), mailbox("rust", Some(2), None)),
+        ]);
+        let notes = |name: &str| {
+            let source = format!("require \"fileinto\"; fileinto \"{name}\";");
+            adapt(&source).notes(Some(mailboxes.clone()))
+        };
+        let found =
+            ["INBOX/Lists", "inbox/Lists/rust", "Posteingang/Lists", "INBOX", "Posteingang"];
+        for name in found {
+            assert_eq!(notes(name), Vec::<String>::new(), "{name}");
+        }
+        for (name, here) in
+            [("INBOX.Lists.rust", "INBOX/Lists/rust"), ("Lists.rust", "INBOX/Lists/rust")]
+        {
+            let notes = notes(name);
+            assert!(notes[0].ends_with(&format!("; here it is called `{here}`")), "{notes:?}");
+        }
     }
 }

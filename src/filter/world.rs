@@ -25,7 +25,7 @@ use crate::store::Error;
 pub(super) type MailboxesByUid = BTreeMap<MailboxUid, Mailbox>;
 
 /// The mailboxes of an account, by uid and by path.
-struct AccountMailboxes {
+pub(super) struct AccountMailboxes {
     by_uid: MailboxesByUid,
     /// By path: the names of the mailbox and of those above it, with `/` between them. A mailbox
     /// below the Inbox has a second path, with `INBOX` in place of the Inbox's name, unless that is
@@ -34,8 +34,7 @@ struct AccountMailboxes {
 }
 
 impl AccountMailboxes {
-    fn new(all: Vec<(MailboxUid, Mailbox)>) -> Self {
-        let by_uid: MailboxesByUid = all.into_iter().collect();
+    pub(super) fn new(by_uid: MailboxesByUid) -> Self {
         let mut by_path = HashMap::new();
         for (uid, mailbox) in &by_uid {
             let (path, top) = path(&by_uid, mailbox);
@@ -50,6 +49,17 @@ impl AccountMailboxes {
 
     fn of_role(&self, role: Role) -> Option<(MailboxUid, &Mailbox)> {
         self.by_uid.iter().find(|(_, one)| one.role == Some(role)).map(|(uid, one)| (*uid, one))
+    }
+
+    /// Finds a mailbox by its name in a script: `INBOX`, in any case of its letters, or a path.
+    pub(super) fn named(&self, name: &str) -> Option<(MailboxUid, &Mailbox)> {
+        if name.eq_ignore_ascii_case("inbox") {
+            return self.of_role(Role::Inbox);
+        }
+        let inside = name.get(..6).filter(|start| start.eq_ignore_ascii_case("inbox/"));
+        let inside = inside.and_then(|_| name.get(6..)).map(|rest| format!("INBOX/{rest}"));
+        let uid = self.by_path.get(name).or_else(|| self.by_path.get(&inside?));
+        uid.and_then(|uid| self.get(*uid))
     }
 
     fn get(&self, uid: MailboxUid) -> Option<(MailboxUid, &Mailbox)> {
@@ -111,7 +121,7 @@ impl<'a> AccountWorld<'a> {
         }
         let request = self.request;
         let read = request.snapshot.mailboxes(request.account).map_err(|error| failure(&error))?;
-        Ok(self.mailboxes.get_or_init(|| AccountMailboxes::new(read)))
+        Ok(self.mailboxes.get_or_init(|| AccountMailboxes::new(read.into_iter().collect())))
     }
 
     fn scripts(&self) -> Result<&AccountScripts, HostError> {
@@ -128,7 +138,7 @@ impl<'a> AccountWorld<'a> {
 /// Returns the path of a mailbox (its name and those of the mailboxes above it, with `/` between
 /// them) and the topmost of these mailboxes. In a damaged store a mailbox may be above itself: the
 /// path ends where a parent would come a second time.
-pub(super) fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
+fn path<'a>(all: &'a MailboxesByUid, mailbox: &'a Mailbox) -> (String, &'a Mailbox) {
     let mut names = vec![mailbox.name.as_str()];
     let (mut top, mut seen) = (mailbox, BTreeSet::new());
     while let Some(parent) =
@@ -183,15 +193,7 @@ impl World for AccountWorld<'_> {
         let all = self.mailboxes()?;
         let is_inbox = |mailbox: &Mailbox| mailbox.role == Some(Role::Inbox);
         let found = match selector {
-            MailboxSelector::Name(name) if name.eq_ignore_ascii_case("inbox") => {
-                all.of_role(Role::Inbox)
-            }
-            MailboxSelector::Name(name) => {
-                let inside = name.get(..6).filter(|start| start.eq_ignore_ascii_case("inbox/"));
-                let inside = inside.and_then(|_| name.get(6..)).map(|rest| format!("INBOX/{rest}"));
-                let uid = all.by_path.get(name).or_else(|| all.by_path.get(&inside?));
-                uid.and_then(|uid| all.get(*uid))
-            }
+            MailboxSelector::Name(name) => all.named(name),
             MailboxSelector::Id(id) => id.parse::<MailboxUid>().ok().and_then(|uid| all.get(uid)),
             MailboxSelector::SpecialUse(attribute) => {
                 let role = attribute.strip_prefix('\\').map(str::to_ascii_lowercase);

@@ -13,7 +13,7 @@ pub fn adapt(data: &[u8]) {
     let settings = Settings::default();
     let adapted = settings.adapt(data);
     // Must not panic.
-    let _notes = adapted.notes(Some(&std::collections::BTreeMap::new()));
+    let _notes = adapted.notes(Some(std::collections::BTreeMap::new()));
     assert_eq!(adapted.changes.is_empty(), *adapted.source == *data);
     assert!(adapted.is_valid || adapted.changes.is_empty());
     assert_eq!(settings.check(&adapted.source).script.is_some(), adapted.is_valid);

@@ -36,6 +36,48 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a body that is quoted-printable already but for bytes that are not ASCII, which are
+/// escaped. Lines with such bytes get soft line breaks where they become too long; lines of ASCII
+/// stay as they are.
+pub(super) fn escape_quoted_printable(body: &[u8], out: &mut Vec<u8>) {
+    for line in body.split_inclusive(|byte| *byte == b'\n') {
+        if line.is_ascii() {
+            out.extend_from_slice(line);
+        } else {
+            escape_line(line, out);
+        }
+    }
+}
+
+/// Appends a line with bytes that are not ASCII, which are escaped, with soft line breaks where it
+/// becomes longer than `MAX_LINE_BYTES`.
+fn escape_line(line: &[u8], out: &mut Vec<u8>) {
+    // A soft line break, or white space that a decoder removes, stays together with the line end.
+    let text = line.trim_ascii_end();
+    let text = text.strip_suffix(b"=").unwrap_or(text);
+    let (mut rest, mut width) = (text, 0usize);
+    while let Some(byte) = rest.first() {
+        let is_escape = |unit: &[u8]| *byte == b'=' && unit.iter().all(u8::is_ascii_hexdigit);
+        let (length, cost) = match rest.get(1..3) {
+            Some(digits) if is_escape(digits) => (3, 3usize),
+            _ if byte.is_ascii() => (1, 1),
+            _ => (1, 3),
+        };
+        if width.saturating_add(cost) > MAX_LINE_BYTES {
+            out.extend_from_slice(b"=\r\n");
+            width = 0;
+        }
+        let (unit, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        if byte.is_ascii() {
+            out.extend_from_slice(unit);
+        } else {
+            escape(*byte, out);
+        }
+        (rest, width) = (after, width.saturating_add(cost));
+    }
+    out.extend_from_slice(line.get(text.len()..).unwrap_or_default());
+}
+
 /// Appends a byte as `=` and two hexadecimal digits.
 pub(super) fn escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";

@@ -3,15 +3,16 @@
 //! - A message of ASCII is returned as it is. Otherwise what stands before the header
 //!   (`header::start`) is left out, and parts that are ASCII stay as they are.
 //! - Bodies of parts that are not ASCII become quoted-printable; in a part that already is
-//!   quoted-printable, only the bytes that are not ASCII are escaped. Content-Transfer-Encoding
-//!   follows, also of the multiparts and messages around such a part.
+//!   quoted-printable, only the bytes that are not ASCII are escaped, and lines that become too
+//!   long are broken. Content-Transfer-Encoding follows, also of the multiparts and messages around
+//!   such a part.
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
 //! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
 //!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding, or are deeper than
 //!   `limits::MAX_MIME_DEPTH`; or if a multipart that has such bytes has no boundary, one that is
 //!   too long, or more than `limits::MAX_MIME_PARTS` delimiters.
 
-use super::encode::{escape, quoted_printable};
+use super::encode::{escape_quoted_printable, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
@@ -62,13 +63,7 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         // Bytes that are not ASCII can only stand for themselves here.
         "quoted-printable" => {
             out.extend_from_slice(header);
-            for byte in body {
-                if byte.is_ascii() {
-                    out.push(*byte);
-                } else {
-                    escape(*byte, out);
-                }
-            }
+            escape_quoted_printable(body, out);
         }
         _ => return None,
     }
@@ -211,6 +206,29 @@ mod tests {
     }
 
     #[test]
+    fn escaped_bytes_do_not_lengthen_quoted_printable_lines() {
+        let header = "Content-Type: text/plain; charset=utf-8\r\n\
+                      Content-Transfer-Encoding: quoted-printable\r\n\r\n";
+        for body in [
+            "ü".repeat(400),
+            format!("{}=C3=BC{} =\r\nnext", "a".repeat(72), "ü=3D".repeat(100)),
+            // A soft line break with white space after it, and white space at the end of a line.
+            format!("{}=  \r\nnext \t\r\n", "ü".repeat(24) + "abc"),
+            format!("short\n{} \nü\n", "ö".repeat(26)),
+        ] {
+            let raw = format!("{header}{body}");
+            let converted = String::from_utf8(to_seven_bit(raw.as_bytes()).unwrap()).unwrap();
+            assert!(converted.is_ascii() && converted.starts_with(header), "{converted}");
+            assert!(converted.lines().all(|line| line.trim_end().len() <= 76), "{converted}");
+            assert_eq!(texts(raw.as_bytes()), texts(converted.as_bytes()), "{converted}");
+        }
+        // A line of ASCII stays as it is.
+        let long = "a".repeat(200);
+        let converted = to_seven_bit(format!("{header}{long}\r\nü\r\n").as_bytes()).unwrap();
+        assert_eq!(converted, format!("{header}{long}\r\n=C3=BC\r\n").as_bytes());
+    }
+
+    #[test]
     fn messages_that_cannot_be_converted_are_refused() {
         for raw in [
             "Subject: Grüße\r\n\r\nplain\r\n",
@@ -222,6 +240,9 @@ mod tests {
         }
     }
 
+    /// A word, bytes that must be escaped, escapes, a soft line break, a space, and a line end.
+    const QUOTED_PRINTABLE: &str = "[a-f]{1,9}|[äö]{1,40}|=3D|=C3=A4|=\r\n| |\r\n";
+
     proptest! {
         #[test]
         fn any_bytes_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -231,6 +252,19 @@ mod tests {
         #[test]
         fn any_text_decodes_to_the_same_text(body in "[a-zäö= \t.\r\n]{0,200}") {
             let raw = format!("Content-Type: text/plain; charset=utf-8\r\n\r\n{body}ü");
+            let converted = to_seven_bit(raw.as_bytes()).unwrap();
+            prop_assert_eq!(texts(raw.as_bytes()), texts(&converted));
+        }
+
+        #[test]
+        fn any_quoted_printable_text_decodes_to_the_same_text(
+            words in proptest::collection::vec(QUOTED_PRINTABLE, 0..60)
+        ) {
+            let body = words.concat();
+            let raw = format!(
+                "Content-Type: text/plain; charset=utf-8\r\n\
+                 Content-Transfer-Encoding: quoted-printable\r\n\r\n{body}ü"
+            );
             let converted = to_seven_bit(raw.as_bytes()).unwrap();
             prop_assert_eq!(texts(raw.as_bytes()), texts(&converted));
         }

@@ -212,6 +212,58 @@ fn account_set_changes_only_the_named_properties() {
 }
 
 #[test]
+fn changes_of_accounts_print_json() {
+    let mut bed = TestBed::new("");
+    bed.start();
+    bed.add_account("ann@example.org", &[]);
+    let ann = bed.json(&["account", "show", "ann@example.org"])["id"].clone();
+
+    let changed = bed.json(&["account", "alias", "ann@example.org", "lee@example.org"]);
+    assert_eq!(
+        (&changed["id"], &changed["addresses"]),
+        (&ann, &serde_json::json!(["ann@example.org", "lee@example.org"]))
+    );
+    // The account is named by the address that it loses.
+    let changed = bed.json(&["account", "alias", "lee@example.org", "lee@example.org", "--remove"]);
+    assert_eq!(
+        (&changed["id"], &changed["addresses"]),
+        (&ann, &serde_json::json!(["ann@example.org"]))
+    );
+
+    let password = ["--json", "account", "password", "ann@example.org", "--label", "phone"];
+    let changed = feed(&mut bed.command(&password), b"correct horse battery\n");
+    let changed: serde_json::Value = serde_json::from_slice(&changed.stdout).unwrap();
+    assert_eq!((&changed["id"], &changed["passwords"]), (&ann, &serde_json::json!(["phone"])));
+    let changed = bed.json(&[&password[1..], &["--remove"]].concat());
+    assert_eq!((&changed["id"], &changed["passwords"]), (&ann, &serde_json::json!([])));
+
+    assert_eq!(
+        bed.json(&["account", "domain", "example.com", "example.org"]),
+        serde_json::json!({"domain": "example.com", "target": "example.org"})
+    );
+    assert_eq!(
+        bed.json(&["account", "domain", "example.com", "--remove"]),
+        serde_json::json!({"removed": "example.com"})
+    );
+
+    bed.run_ok(&["account", "token", "add", "ann@example.org", "--name", "phone"]);
+    assert_eq!(
+        bed.json(&["account", "token", "remove", "ann@example.org", "phone"]),
+        serde_json::json!({"removed": "phone"})
+    );
+
+    bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
+    let off = bed.json(&["vacation", "off", "-a", "ann@example.org"]);
+    assert_eq!((&off["isEnabled"], &off["textBody"]), (&false.into(), &"Away.".into()));
+
+    assert_eq!(
+        bed.json(&["account", "remove", "ann@example.org", "--yes"]),
+        serde_json::json!({"removed": "ann@example.org"})
+    );
+    bed.finish();
+}
+
+#[test]
 fn alias_domain_delivers_to_accounts_of_target_domain() {
     let mut bed = TestBed::new("");
     bed.start();

@@ -72,7 +72,7 @@ fn killed_backup_leaves_complete_backups_intact() {
         usize::try_from(begun.elapsed().as_micros()).unwrap() * 5 / 4
     };
     let mut max_delay = time_backup(&bed);
-    let (mut count, mut backed_up, mut interrupted) = (50, 50, 0);
+    let (mut count, mut backed_up, mut rounds, mut interrupted) = (50, 50, 0, 0);
     // At least `kills` rounds, and up to five times as many until one backup was interrupted.
     for round in 0..kills * 5 {
         if round >= kills && interrupted > 0 {
@@ -93,6 +93,7 @@ fn killed_backup_leaves_complete_backups_intact() {
             bed.kill();
         }
         let is_done = command.wait().unwrap().success();
+        rounds += 1;
         interrupted += u32::from(!is_done);
         let listed = bed.rows(&["backup", backups, "--verify"]);
         assert!(
@@ -116,7 +117,7 @@ fn killed_backup_leaves_complete_backups_intact() {
             backed_up = count;
         }
     }
-    println!("{interrupted} of {kills} backups were interrupted");
+    println!("{interrupted} of {rounds} backups were interrupted");
     assert!(interrupted > 0, "no backup was interrupted");
     let listed = bed.rows(&["backup", backups, "--verify"]);
     assert!(listed.len() <= 3 && listed.iter().all(|one| one["state"] == "whole"), "{listed:?}");

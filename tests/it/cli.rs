@@ -122,6 +122,41 @@ fn config_check_refuses_lmtp_on_port_25_and_names_misspelt_option() {
 }
 
 #[test]
+fn config_check_reads_the_certificate_of_managesieve() {
+    let bed = TestBed::new("");
+    let certificate = crate::root().join("tests/tls/one.cert.pem");
+    let missing = bed.dir.join("missing.pem");
+    bed.configure(&format!(
+        "[managesieve]\ntls-certificate = {certificate:?}\ntls-key = {missing:?}\n"
+    ));
+    let done = bed.run(&["config", "check"]);
+    assert_eq!(done.status.code(), Some(78), "{done:?}");
+    let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(errors.contains("managesieve") && errors.contains("missing.pem"), "{errors}");
+    bed.remove();
+}
+
+/// `serve` cannot give a socket to a group that does not exist.
+#[test]
+fn config_check_names_a_group_that_does_not_exist() {
+    let bed = TestBed::new("");
+    let socket = format!("\"unix:{}\"", bed.dir.join("socket").display());
+    for (table, listen) in [
+        ("lmtp", String::new()),
+        ("http", format!("http.listen = [{socket}]\n")),
+        ("managesieve", format!("managesieve.listen = [{socket}]\n")),
+        ("metrics", format!("metrics.listen = {socket}\n")),
+    ] {
+        bed.configure(&format!("{listen}{table}.socket-group = \"no-such-group\"\n"));
+        let done = bed.run(&["config", "check"]);
+        assert_eq!(done.status.code(), Some(78), "{table}: {done:?}");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(errors.contains(table) && errors.contains("no-such-group"), "{errors}");
+    }
+    bed.remove();
+}
+
+#[test]
 fn config_check_reads_the_files_of_the_relay() {
     let bed = TestBed::new("");
     let missing = bed.dir.join("missing");

@@ -198,7 +198,16 @@ fn queue_commands_list_hold_release_and_remove() {
         .as_str()
         .unwrap()
         .to_owned();
-    bed.run_ok(&["queue", "hold", "-a", ANN, &id]);
+    let other = bed.rows(&["queue", "list", "--domain", "d2.example"])[0]["id"].clone();
+    let other = other.as_str().unwrap();
+    let held = bed.json(&["queue", "hold", "-a", ANN, &id, other]);
+    assert_eq!((&held["changed"], &held["left"]), (&2.into(), &0.into()));
+    assert_eq!(bed.json(&["queue", "release", "-a", ANN, other])["changed"], 1);
+    // What was changed before a failure is printed, too.
+    let failed = bed.run(&["--json", "queue", "hold", "-a", ANN, &id, "q0"]);
+    assert!(!failed.status.success(), "{failed:?}");
+    let held: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!(held["changed"], 1);
     assert_eq!(count(&["--state", "held"]), 1);
     let shown = String::from_utf8(bed.run_ok(&["queue", "show", "-a", ANN, &id])).unwrap();
     assert!(

@@ -11,6 +11,8 @@ use crate::starttls::{begin, keys};
 
 /// What the service logs after a reload.
 const DONE: &str = "configuration read again";
+/// What the service logs if a changed setting has no effect yet.
+const NEEDS_RESTART: &str = "changed settings need a restart";
 
 /// The reply to LHLO, with the host name and the maximum message size.
 fn lhlo(client: &mut Client) -> String {
@@ -53,7 +55,7 @@ fn reload_gives_new_sessions_new_settings_and_keeps_those_of_open_ones() {
     )
     .unwrap();
     let log = bed.reload(DONE);
-    assert!(!log.contains("waits for a restart"), "{log}");
+    assert!(!log.contains(NEEDS_RESTART), "{log}");
 
     let reply = lhlo(old);
     assert!(reply.starts_with("mda.test.example") && reply.contains("SIZE 1048576"), "{reply}");
@@ -116,6 +118,7 @@ fn reload_logs_settings_that_need_a_restart() {
         .replace("1 MiB", "2 MiB");
     fs::write(bed.config(), moved + "log.format = \"plain\"\n").unwrap();
     let log = bed.reload(DONE);
+    assert!(log.contains(NEEDS_RESTART), "{log}");
     for key in ["[store] path", "[lmtp] listen", "[control] socket", "[log] format"] {
         assert!(log.contains(key), "{key}: {log}");
     }

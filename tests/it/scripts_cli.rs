@@ -172,6 +172,17 @@ fn fmt_keeps_comments_and_says_what_is_not_formatted() {
     bed.run_ok(&["sieve", "fmt", "--check", file]);
     let piped = feed(&mut bed.command(&["sieve", "fmt", "-"]), b"STOP  ;");
     assert_eq!(stdout(&piped), "stop;\n");
+    let json = |words: &[&str]| -> Value {
+        let done = feed(&mut bed.command(&[&["--json", "sieve", "fmt"], words].concat()), b"STOP;");
+        serde_json::from_slice(&done.stdout).unwrap()
+    };
+    let piped = json(&["-"]);
+    assert_eq!(
+        (&piped[0]["formatted"], &piped[0]["isFormatted"]),
+        (&"stop;\n".into(), &false.into())
+    );
+    assert!(json(&["--check", "-"])[0].get("formatted").is_none());
+    assert!(json(&[file])[0].get("formatted").is_none());
     fs::write(&path, "keep").unwrap();
     let wrong = bed.run(&["sieve", "fmt", file]);
     assert_eq!(wrong.status.code(), Some(65));

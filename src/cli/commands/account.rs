@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::commands::token::TokenCommand;
 use crate::cli::control::CommandContext;
+use crate::cli::control::selected_account::find_account;
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
 use crate::cli::terminal::output;
@@ -14,7 +15,7 @@ use crate::wire::jmap::With;
 use crate::wire::jmap::admin::accounts::{
     AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains,
     AccountAnswer, AccountChanges, AccountGet, AccountList, AccountPassword, AccountRemove,
-    AccountSet, AliasArguments, AliasDomainArguments, PasswordArguments,
+    AccountSet, AliasArguments, AliasDomain, AliasDomainArguments, PasswordArguments,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments};
 use crate::wire::jmap::arguments::Nullable;
@@ -208,26 +209,28 @@ pub(in crate::cli) async fn run(
             }
             let answer = client.call::<AccountRemove>(AccountRef::by_name(&account)).await;
             answer.map_err(|failure| failure.naming_account(&account))?;
-            output::line(&format!("{account} removed"));
+            output::removed(context.json, &account, &format!("{account} removed"));
         }
         AccountCommand::Alias { account, address, remove } => {
+            let id = id_for_json(&account, context).await?;
             let args = AliasArguments { address: address.clone(), remove };
             let args = With(AccountRef::by_name(&account), args);
             let answer = client.call::<AccountAlias>(args).await;
             answer.map_err(|failure| failure.naming_account(&account))?;
             let verb = if remove { "no longer leads" } else { "leads" };
-            output::line(&format!("{address} {verb} to {account}"));
+            let done = format!("{address} {verb} to {account}");
+            print_changed(id.as_deref(), &done, context).await?;
         }
         AccountCommand::Password { account, label, remove } => {
             let password = if remove { None } else { Some(read_password()?) };
+            let id = id_for_json(&account, context).await?;
             let args = PasswordArguments { name: Some(label.clone()), password };
             let args = With(AccountRef::by_name(&account), args);
             let answer = client.call::<AccountPassword>(args).await;
             answer.map_err(|failure| failure.naming_account(&account))?;
-            output::line(&format!(
-                "password `{label}` of {account} {}",
-                if remove { "removed" } else { "set" }
-            ));
+            let verb = if remove { "removed" } else { "set" };
+            let done = format!("password `{label}` of {account} {verb}");
+            print_changed(id.as_deref(), &done, context).await?;
         }
         AccountCommand::Token(command) => {
             crate::cli::commands::token::run(command, context).await?;
@@ -248,6 +251,30 @@ async fn list(context: &CommandContext) -> Result<(), Failure> {
         vec![row.id, row.name, others, row.display_name.unwrap_or_default(), active.to_owned()]
     });
     output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows.collect());
+    Ok(())
+}
+
+/// Returns the id of an account that is about to be changed, with `--json`: afterwards it may not
+/// have the address any more by which it was named.
+async fn id_for_json(account: &str, context: &CommandContext) -> Result<Option<String>, Failure> {
+    match context.json {
+        true => Ok(Some(find_account(account, context).await?.id)),
+        false => Ok(None),
+    }
+}
+
+/// Prints what was done, or if an id is given the account as it is now.
+async fn print_changed(
+    id: Option<&str>,
+    done: &str,
+    context: &CommandContext,
+) -> Result<(), Failure> {
+    match id {
+        Some(id) => {
+            output::json(&context.client.call::<AccountGet>(AccountRef::by_id(id)).await?);
+        }
+        None => output::line(done),
+    }
     Ok(())
 }
 
@@ -314,10 +341,14 @@ async fn domain(
     }
     let args = AliasDomainArguments { domain: alias.clone(), target: target.clone(), remove };
     context.client.call::<AccountAliasDomain>(args).await?;
-    output::line(&match target {
-        Some(target) => format!("{alias} is an alias of {target}"),
-        None => format!("{alias} is no longer an alias domain"),
-    });
+    match target {
+        Some(target) if context.json => output::json(&AliasDomain { domain: alias, target }),
+        Some(target) => output::line(&format!("{alias} is an alias of {target}")),
+        None => {
+            let done = format!("{alias} is no longer an alias domain");
+            output::removed(context.json, &alias, &done);
+        }
+    }
     Ok(())
 }
 

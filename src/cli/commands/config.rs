@@ -25,12 +25,10 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
         ConfigCommand::Check => {
             let config =
                 load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-            // Reads the certificates, keys, passwords and scripts that `serve` reads, but not those
-            // of `[managesieve]`.
-            config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
-            config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
-            config.queue_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
-            config.deliver_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
+            let refused = |problem| Failure::new(exit::CONFIG, problem);
+            // Reads the certificates, keys, passwords and scripts that `serve` reads.
+            config.room_settings().map_err(refused)?;
+            config.check_groups().map_err(refused)?;
             let file = path.unwrap_or(Path::new(DEFAULT_PATH));
             if file.exists() {
                 output::line(&format!("{}: in order", file.display()));

@@ -238,7 +238,8 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
 }
 
 /// Changes all selected messages by one call, or each named message by a call of its own. The first
-/// named message that cannot be changed ends the command.
+/// named message that cannot be changed ends the command; `--json` then prints what was changed
+/// before.
 async fn change<M>(
     selected: &QueueSelectionArgs,
     done: &str,
@@ -267,15 +268,30 @@ where
         let text = "ids are unique within an account only: name it with --account";
         return Err(Failure::new(exit::USAGE, text));
     }
+    let mut sum = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
+    let mut ended = Ok(());
     for id in &selected.actions {
         let target = QueueTarget { id: Some(id.clone()), all: false };
-        let answer = context
-            .client
-            .call::<M>(With(account.clone(), With(QueueSelection::default(), target)))
-            .await?;
-        output::line(&format!("{id} {done}{}", under_way(&answer)));
+        let args = With(account.clone(), With(QueueSelection::default(), target));
+        match context.client.call::<M>(args).await {
+            Ok(answer) => {
+                sum.changed += answer.changed;
+                sum.unchanged += answer.unchanged;
+                sum.under_way += answer.under_way;
+                if !context.json {
+                    output::line(&format!("{id} {done}{}", under_way(&answer)));
+                }
+            }
+            Err(failure) => {
+                ended = Err(failure);
+                break;
+            }
+        }
     }
-    Ok(())
+    if context.json {
+        output::json(&sum);
+    }
+    ended
 }
 
 /// Says how many of the changed messages were being sent at that time.

@@ -90,7 +90,8 @@ pub(in crate::cli) async fn run(
             let args = With(AccountRef::by_name(&account), args);
             let answer = client.call::<AccountTokenRemove>(args).await;
             answer.map_err(|failure| failure.naming_account(&account))?;
-            output::line(&format!("token `{name}` of {account} removed"));
+            let done = format!("token `{name}` of {account} removed");
+            output::removed(context.json, &name, &done);
         }
     }
     Ok(())

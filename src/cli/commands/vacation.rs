@@ -32,10 +32,13 @@ pub(in crate::cli) async fn run(
         VacationCommand::Set(args) => set::set(*args, context).await,
         VacationCommand::Text(args) => set::text(*args, context).await,
         VacationCommand::Show(account) => show(account.name(), context).await,
-        VacationCommand::Off(account) => {
-            let account = find_account(account.name(), context).await?;
+        VacationCommand::Off(selected) => {
+            let account = find_account(selected.name(), context).await?;
             let off = VacationFacts { is_enabled: Some(false), ..VacationFacts::default() };
             update(context, &account.id, &off).await?;
+            if context.json {
+                return show(selected.name(), context).await;
+            }
             output::line("vacation off");
             Ok(())
         }

@@ -22,8 +22,8 @@ pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) id: String,
     /// The name by which commands find the account.
     pub(in crate::cli) name: String,
-    /// The account's time zone, else the configuration's, else the machine's. A zone that the
-    /// machine does not know counts as the machine's.
+    /// The account's time zone, else the configuration's, else the machine's. A zone that is not
+    /// known here counts as none.
     pub(in crate::cli) zone: TimeZone,
 }
 
@@ -38,13 +38,14 @@ pub(in crate::cli) async fn find_account(
     let account = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
     let answer = context.client.call::<AccountGet>(account).await;
     let answer = answer.map_err(|failure| failure.naming_account(name))?;
-    let zone =
-        answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
-    Ok(AccountInfo {
-        id: answer.id,
-        name: answer.name,
-        zone: zone.unwrap_or_else(TimeZone::system),
-    })
+    let zone = zone_of(answer.zone.as_deref(), context.config.directory.zone.as_deref());
+    Ok(AccountInfo { id: answer.id, name: answer.name, zone })
+}
+
+/// Returns the first of the two zones that is known here, or else that of the machine.
+fn zone_of(account: Option<&str>, configured: Option<&str>) -> TimeZone {
+    let mut zones = [account, configured].into_iter().flatten();
+    zones.find_map(clock::zone).unwrap_or_else(TimeZone::system)
 }
 
 /// Calls a vendor method of the account that the command names.
@@ -61,4 +62,22 @@ where
 {
     let account = find_account(&selected.account, context).await?;
     context.client.call::<M>(With(AccountRef::by_id(&account.id), args)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_zone_of_an_account_counts_as_none() {
+        let name = |account, configured| {
+            zone_of(account, configured).iana_name().map(str::to_owned).unwrap_or_default()
+        };
+        // No machine of a test has this zone.
+        let configured = Some("Pacific/Chatham");
+        assert_eq!(name(Some("Europe/Berlin"), configured), "Europe/Berlin");
+        assert_eq!(name(None, configured), "Pacific/Chatham");
+        assert_eq!(name(Some("Mars/Olympus"), configured), "Pacific/Chatham");
+        assert_ne!(name(Some("Mars/Olympus"), None), "Mars/Olympus");
+    }
 }

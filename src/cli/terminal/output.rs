@@ -54,6 +54,16 @@ pub(in crate::cli) fn json(value: &impl Serialize) {
     write(&format!("{value:#}\n"));
 }
 
+/// Writes the line `done` about an object that was removed; with `as_json`, the object `removed`
+/// with its name in place of the line.
+pub(in crate::cli) fn removed(as_json: bool, name: &str, done: &str) {
+    if as_json {
+        json(&serde_json::json!({ "removed": name }));
+    } else {
+        line(done);
+    }
+}
+
 /// Writes a table without frames. A column is as wide as its widest cell, even if the terminal is
 /// narrower.
 pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {

@@ -322,6 +322,42 @@ fn owner_is_notified_by_mail_but_not_of_a_notification() {
     fixture.assert_clean();
 }
 
+/// RFC 5436 §2.7.1: by the token, the site of the owner finds the owner.
+#[test]
+fn token_of_an_owner_without_an_ascii_address_cannot_be_guessed() {
+    let tokens = || {
+        let fixture = fixture();
+        let owner = Address::parse("j\u{fc}rgen@example.org").unwrap();
+        let account = fixture.directory.add(&NewAccount::at(owner)).unwrap();
+        let source = "require \"enotify\"; notify \"mailto:pager@example.com\";";
+        let script = fixture.store.commit(account, |txn| {
+            let id = txn.create_script("main", source.as_bytes())?;
+            txn.activate_script(Some(id))
+        });
+        script.unwrap().1.wait_blocking().unwrap();
+        let snapshot = || fixture.store.snapshot();
+        for sender in [BOB, "eve@example.net"] {
+            let replies = fixture.send(sender, &["j\u{fc}rgen@example.org"], LETTER);
+            assert!(replies[0].starts_with("250"), "{replies:?}");
+        }
+        let queued = snapshot().outbox(account).unwrap();
+        let token = |action: &Action| {
+            let text = snapshot().action_message(account, action).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let (_, token) = text.split_once("auto-notified; owner-token=").expect(&text);
+            let token = token.lines().next().unwrap().to_owned();
+            assert!(token.starts_with(&format!("{account}-")), "{token}");
+            token
+        };
+        queued.iter().map(token).collect::<Vec<_>>()
+    };
+    let (one, other) = (tokens(), tokens());
+    assert_eq!(one.len(), 2, "{one:?}");
+    // The same for all messages of the owner, and another one in a store with other secrets.
+    assert_eq!(one[0], one[1]);
+    assert_ne!(one[0], other[0]);
+}
+
 #[test]
 fn copy_of_a_notification_is_filed_once_where_fcc_says() {
     let fixture = fixture();

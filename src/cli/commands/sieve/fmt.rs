@@ -18,8 +18,8 @@ use crate::wire::jmap::admin::sieve::{CheckFacts, DiagnosticFacts};
 
 #[derive(Debug, Args)]
 pub struct FmtArgs {
-    /// The files, which are written in place; "-" formats standard input to standard output, but
-    /// with --json only says whether it was formatted.
+    /// The files, which are written in place; "-" formats standard input to standard output, with
+    /// --json as the property `formatted`.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Write nothing, and print the names of the files that are not formatted.
@@ -34,6 +34,9 @@ struct FormattedFile {
     file: String,
     /// Whether the file was formatted before the command ran. False if it has errors.
     is_formatted: bool,
+    /// The formatted script; only of standard input without `--check`, and not if it has errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    formatted: Option<String>,
     /// Errors of grammar, which keep the script from being formatted; empty if it has none.
     diagnostics: Vec<DiagnosticFacts>,
 }
@@ -80,38 +83,47 @@ fn format_file(
             if !context.json {
                 complain(&text);
             }
-            return Ok(FormattedFile { file, is_formatted: false, diagnostics });
+            return Ok(FormattedFile { file, is_formatted: false, formatted: None, diagnostics });
         }
     };
     let is_formatted = formatted.as_bytes() == source;
     let is_stdin = path == Path::new("-");
+    let mut printed = None;
     if only_check {
         if !is_formatted && !context.json {
             output::line(&file);
         }
     } else if is_stdin {
-        if !context.json {
+        if context.json {
+            printed = Some(formatted);
+        } else {
             output::bytes(formatted.as_bytes())?;
         }
     } else if !is_formatted {
         replace(path, formatted.as_bytes())?;
     }
-    Ok(FormattedFile { file, is_formatted, diagnostics: Vec::new() })
+    Ok(FormattedFile { file, is_formatted, formatted: printed, diagnostics: Vec::new() })
 }
 
 /// Replaces a file by a new one with the same owner, group and permissions. If that fails, the old
-/// file stays. A symbolic link stays, and the file to which it leads is replaced.
+/// file stays. A symbolic link stays, and the file to which it leads is replaced. The new file has
+/// the name `NAME.PID.new` until it is complete; a file that has this name already stays.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
+    let failed_with = |path: &Path, error: std::io::Error| {
         Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))
     };
+    let failed = |error| failed_with(path, error);
     let path = fs::canonicalize(path).map_err(failed)?;
     let about = fs::metadata(&path).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
-    let write = || {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&new)
+        .map_err(|error| failed_with(&new, error))?;
+    let mut write = || {
         let new_about = file.metadata()?;
         if (about.uid(), about.gid()) != (new_about.uid(), new_about.gid()) {
             fchown(&file, Some(about.uid()), Some(about.gid()))?;
@@ -125,4 +137,26 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         drop(fs::remove_file(&new));
         failed(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_with_the_name_of_the_new_file_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) =
+            (dir.path().join("a"), dir.path().join(format!("a.{}.new", std::process::id())));
+        fs::write(&file, "old").unwrap();
+        fs::write(&other, "of somebody else").unwrap();
+        let failure = replace(&file, b"new").unwrap_err();
+        assert!(failure.message.contains(&other.display().to_string()), "{failure}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody else");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+        fs::remove_file(&other).unwrap();
+        replace(&file, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(!other.exists());
+    }
 }

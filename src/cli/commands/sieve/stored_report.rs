@@ -154,9 +154,11 @@ impl StoredReport {
 }
 
 fn row(email: &FilteredEmail, zone: &TimeZone) -> Vec<String> {
+    let lines = email.steps.iter().map(|step| step.line);
+    let lines = lines.chain(email.error.iter().map(|error| error.line));
+    // 0 is no line.
     let mut lines: Vec<String> =
-        email.steps.iter().filter(|step| step.line > 0).map(|step| step.line.to_string()).collect();
-    lines.extend(email.error.iter().map(|error| error.line.to_string()));
+        lines.filter(|line| *line > 0).map(|line| line.to_string()).collect();
     lines.dedup();
     vec![
         email.id.clone(),
@@ -192,6 +194,7 @@ fn what(email: &FilteredEmail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::jmap::admin::sieve_stored::FilterFailure;
 
     fn email(outcome: FilterOutcome) -> FilteredEmail {
         FilteredEmail {
@@ -218,6 +221,16 @@ mod tests {
         assert_eq!(what(&moved), "move to Lists/rust, Archive, add $seen, no redirect");
         let left = FilteredEmail { is_done: Some(false), ..email(FilterOutcome::Discard) };
         assert_eq!(what(&left), "discard, add $seen, no redirect, left alone");
+    }
+
+    #[test]
+    fn error_without_a_place_has_no_line() {
+        let lines = |line: u32| {
+            let error = Some(FilterFailure { line, message: "no".into() });
+            let failed = FilteredEmail { error, ..email(FilterOutcome::Failed) };
+            row(&failed, &TimeZone::UTC).pop().unwrap()
+        };
+        assert_eq!((lines(0).as_str(), lines(3).as_str()), ("", "3"));
     }
 
     #[test]

@@ -240,9 +240,31 @@ impl Folder {
         }
     }
 
-    /// Creates a file that everyone may read, as other mail programs must. Returns false, and
+    /// Removes a file, unless another file has the name by now. The file is moved aside (to
+    /// `NAME.PID`) and looked at there: after a look at `name` itself, another program could still
+    /// replace the file. While `file` is open, no other file can have its inode.
+    pub(super) fn remove_if_same(&self, name: &[u8], file: &File) -> io::Result<()> {
+        let aside = [name, format!(".{}", std::process::id()).as_bytes()].concat();
+        match rustix::fs::renameat(&self.0, name, &self.0, &*aside) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let moved = rustix::fs::statat(&self.0, &*aside, AtFlags::SYMLINK_NOFOLLOW)?;
+        let expected = rustix::fs::fstat(file)?;
+        if (moved.st_dev, moved.st_ino) != (expected.st_dev, expected.st_ino) {
+            match rustix::fs::linkat(&self.0, &*aside, &self.0, name, AtFlags::empty()) {
+                // A third program has created the next file already.
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.remove(&aside)
+    }
+
+    /// Creates a file that everyone may read, as other mail programs must. Returns `None`, and
     /// changes nothing, if the file exists.
-    pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<bool> {
+    pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<Option<File>> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(
@@ -251,8 +273,12 @@ impl Folder {
             flags,
             Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH,
         ) {
-            Ok(fd) => File::from(fd).write_all(content).map(|()| true),
-            Err(rustix::io::Errno::EXIST) => Ok(false),
+            Ok(fd) => {
+                let mut file = File::from(fd);
+                file.write_all(content)?;
+                Ok(Some(file))
+            }
+            Err(rustix::io::Errno::EXIST) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

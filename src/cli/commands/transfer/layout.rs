@@ -23,9 +23,8 @@ use crate::transfer::{MailboxPath, name};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExportStatus {
     Missing,
-    /// The email is there. In a Maildir, its line in the ledger may have been updated.
     Same,
-    /// The email is there, and its file was renamed or (of an .eml file) its line updated.
+    /// The email is there, and its file was renamed or its line in the ledger updated.
     Updated,
 }
 
@@ -198,9 +197,12 @@ impl<'a> MaildirWriter<'a> {
             return Ok(ExportStatus::Missing);
         }
         let base = name::maildir(id, size);
-        let new_name = self.name_with_keywords(&base, keywords)?;
+        let (new_name, is_ledger_updated) = self.name_with_keywords(&base, keywords)?;
         if is_cur && old_name == new_name.as_bytes() {
-            return Ok(ExportStatus::Same);
+            return Ok(match is_ledger_updated {
+                true => ExportStatus::Updated,
+                false => ExportStatus::Same,
+            });
         }
         let inner = if is_cur { &self.cur } else { &self.new };
         inner.rename(&old_name, &self.cur, new_name.as_bytes())?;
@@ -210,7 +212,7 @@ impl<'a> MaildirWriter<'a> {
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
         let base = name::maildir(id, message.len() as u64);
-        let name = self.name_with_keywords(&base, keywords)?;
+        let (name, _) = self.name_with_keywords(&base, keywords)?;
         self.tmp.write(&base, message, Some(id.received_at()))?;
         self.tmp.rename(base.as_bytes(), &self.cur, name.as_bytes())?;
         self.present.insert(id, (true, name.into_bytes()));
@@ -218,20 +220,21 @@ impl<'a> MaildirWriter<'a> {
     }
 
     /// Returns the name of a file with the letters of its keywords. Writes new letters into
-    /// `dovecot-keywords`, and the keywords into the ledger if some of them have no letter.
+    /// `dovecot-keywords`, and the keywords into the ledger if some of them have no letter; the
+    /// second value says whether the ledger was changed.
     fn name_with_keywords(
         &mut self,
         base: &str,
         keywords: &BTreeSet<String>,
-    ) -> io::Result<String> {
+    ) -> io::Result<(String, bool)> {
         if self.letters.assign(keywords) {
             self.folder
                 .replace(metadata_files::DOVECOT_KEYWORDS, self.letters.write().as_bytes())?;
         }
         let none = BTreeSet::new();
         let for_ledger = if self.letters.cover(keywords) { &none } else { keywords };
-        self.ledger.set(base, for_ledger)?;
-        Ok(name::with_letters(base, keywords, &self.letters))
+        let is_ledger_updated = self.ledger.set(base, for_ledger)?;
+        Ok((name::with_letters(base, keywords, &self.letters), is_ledger_updated))
     }
 }
 

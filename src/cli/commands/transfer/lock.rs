@@ -6,13 +6,13 @@
 //!   machine that does not exist any more.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, test_kill_process};
 
-use super::folder::{FileContent, Folder};
+use super::folder::Folder;
 use crate::model::clock::Stopwatch;
 
 /// For both locks together.
@@ -21,11 +21,12 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A lock file of more bytes is not read, and never counts as left behind.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
-/// Dropping the lock removes `NAME.lock`; the fcntl lock ends when the file is closed.
+/// Dropping the lock removes `NAME.lock`, unless another program has replaced it; the fcntl lock
+/// ends when the file is closed.
 #[derive(Debug)]
 pub(super) struct Lock<'a> {
-    /// The folder and the name; `None` if a reader may not create the file.
-    lock_file: Option<(&'a Folder, Vec<u8>)>,
+    /// The folder, the name and the file; `None` if a reader may not create the file.
+    lock_file: Option<(&'a Folder, Vec<u8>, File)>,
 }
 
 impl<'a> Lock<'a> {
@@ -50,15 +51,19 @@ impl<'a> Lock<'a> {
         let mut lock = Self { lock_file: None };
         loop {
             match folder.create_new(&lock_file, content.as_bytes()) {
-                Ok(true) => {
-                    lock.lock_file = Some((folder, lock_file));
+                Ok(Some(created)) => {
+                    lock.lock_file = Some((folder, lock_file, created));
                     break;
                 }
-                Ok(false) if is_left_behind(folder, &lock_file)? => folder.remove(&lock_file)?,
-                Ok(false) if watch.elapsed() < LOCK_TIMEOUT => {
-                    std::thread::sleep(LOCK_POLL_INTERVAL);
+                Ok(None) => {
+                    if let Some(found) = left_behind(folder, &lock_file)? {
+                        folder.remove_if_same(&lock_file, &found)?;
+                    } else if watch.elapsed() < LOCK_TIMEOUT {
+                        std::thread::sleep(LOCK_POLL_INTERVAL);
+                    } else {
+                        return Err(held());
+                    }
                 }
-                Ok(false) => return Err(held()),
                 Err(error) if !to_write && is_permission_error(&error) => break,
                 Err(error) => return Err(error),
             }
@@ -85,9 +90,9 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        if let Some((folder, name)) = &self.lock_file {
+        if let Some((folder, name, created)) = &self.lock_file {
             // If this fails, the next program removes the file.
-            drop(folder.remove(name));
+            drop(folder.remove_if_same(name, created));
         }
     }
 }
@@ -96,16 +101,17 @@ fn is_permission_error(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Whether a lock file names a process of this machine that does not exist any more.
-fn is_left_behind(folder: &Folder, name: &[u8]) -> io::Result<bool> {
-    let FileContent::Whole(content, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else {
-        return Ok(false);
-    };
+/// Opens a lock file if it names a process of this machine that does not exist any more.
+pub(super) fn left_behind(folder: &Folder, name: &[u8]) -> io::Result<Option<File>> {
+    let Some((file, info)) = folder.file(name)? else { return Ok(None) };
+    let mut content = Vec::new();
+    (&file).take(MAX_LOCK_FILE_BYTES).read_to_end(&mut content)?;
     let content = String::from_utf8_lossy(&content);
-    let Some((pid, machine)) = content.trim().split_once(':') else { return Ok(false) };
+    let Some((pid, machine)) = content.trim().split_once(':') else { return Ok(None) };
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     let has_ended = pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
-    Ok(has_ended && machine == host())
+    let is_left_behind = info.size <= MAX_LOCK_FILE_BYTES && has_ended && machine == host();
+    Ok(is_left_behind.then_some(file))
 }
 
 fn host() -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::folder::Folder;
 use super::layout::{ExportStatus, ExportTarget, Layout};
-use super::lock::Lock;
+use super::lock::{Lock, left_behind};
 use super::read::{ImportEntry, ImportMessage, read};
 use super::survey::{Survey, survey};
 use super::*;
@@ -181,6 +181,22 @@ fn a_second_export_updates_keywords() {
 }
 
 #[test]
+fn keyword_that_only_the_ledger_has_counts_as_updated() {
+    let with = |word: &str| {
+        let letters: Vec<String> = (0..26).map(|n| format!("k{n}")).collect();
+        let first = (set(&letters.join(" ")), b"first".to_vec());
+        let second = (set(word), b"second".to_vec());
+        MailboxContents::from([((place(&["Box"]), 1), first), ((place(&["Box"]), 2), second)])
+    };
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(write(dir.path(), Format::Maildir, &with("one")), (2, 0));
+    // All letters are taken, so the name of the file stays.
+    assert_eq!(write(dir.path(), Format::Maildir, &with("two")), (0, 1));
+    assert!(read_back(dir.path(), None) == with("two"));
+    assert_eq!(write(dir.path(), Format::Maildir, &with("two")), (0, 0));
+}
+
+#[test]
 fn truncated_files_are_written_again() {
     let mail: MailboxContents = mail().into_iter().step_by(7).collect();
     for format in FORMATS {
@@ -337,6 +353,41 @@ fn locks_are_created_and_those_of_ended_processes_removed() {
     fs::write(dir.path().join("m.lock"), format!("{}:{host}", child.id())).unwrap();
     drop(Lock::take(&folder, b"m", &file, true).unwrap());
     assert!(!dir.path().join("m.lock").exists());
+}
+
+/// Two programs find the lock of a process that has ended.
+#[test]
+fn lock_that_another_program_has_replaced_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let file = folder.file_to_write("m").unwrap();
+    let path = dir.path().join("m.lock");
+    let replace_lock = || {
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "1:elsewhere").unwrap();
+    };
+    let assert_stays = || {
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1:elsewhere");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    };
+
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let host = rustix::system::uname();
+    let host = host.nodename().to_str().unwrap();
+    fs::write(&path, format!("{}:{host}", child.id())).unwrap();
+    let found = left_behind(&folder, b"m.lock").unwrap().unwrap();
+    replace_lock();
+    folder.remove_if_same(b"m.lock", &found).unwrap();
+    assert_stays();
+    assert!(left_behind(&folder, b"m.lock").unwrap().is_none());
+
+    // Some programs remove old locks, even of a process that runs.
+    fs::remove_file(&path).unwrap();
+    let lock = Lock::take(&folder, b"m", &file, true).unwrap();
+    replace_lock();
+    drop(lock);
+    assert_stays();
 }
 
 #[test]

@@ -223,3 +223,17 @@ fn versions_that_equal_those_of_another_recipient_take_no_room() {
     assert_eq!((fixture.stored().len(), fixture.errors().len()), (7, 1), "kept as received");
     fixture.assert_clean();
 }
+
+#[test]
+fn two_versions_of_the_largest_message_have_room() {
+    let header = "require [\"editheader\", \"fileinto\", \"mailbox\"];\n";
+    let (fixture, _) = fixture_with_room(0);
+    let two = THREE_VERSIONS.lines().take(2).collect::<String>();
+    fixture.activate(&format!("{header}{two}discard;"));
+    assert!(fixture.deliver_letter().starts_with("250"));
+    assert_eq!((fixture.stored().len(), fixture.errors()), (2, vec![]));
+    fixture.activate(&format!("{header}{THREE_VERSIONS}"));
+    fixture.send("eve@example.net", &[ANN], LETTER);
+    assert_eq!((fixture.stored().len(), fixture.errors().len()), (3, 1), "kept as received");
+    fixture.assert_clean();
+}

@@ -94,7 +94,7 @@ fn answer(
         true => None,
         false => Some(store.snapshot().mailboxes(account)?.into_iter().collect()),
     };
-    let notes = adapted.notes(mailboxes.as_ref());
+    let notes = adapted.notes(mailboxes);
     let outcome = appended.outcome.name();
     tracing::debug!(%account, name, outcome, dry_run, "imported a script");
     Ok(json!({
