@@ -254,12 +254,12 @@ impl Listeners {
         for listener in self.metrics {
             tasks.push(tokio::spawn(http::serve_metrics(listener, store.clone(), stop.clone())));
         }
+        let http_limits = http::HttpLimits::new(rooms.http_ceiling.clone());
         for listener in self.public {
-            let ceiling = rooms.http_ceiling.clone();
             tasks.push(tokio::spawn(http::serve_public(
                 listener,
                 Arc::clone(backend),
-                ceiling,
+                http_limits.clone(),
                 stop.clone(),
             )));
         }

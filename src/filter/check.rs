@@ -1,9 +1,11 @@
 //! Checks scripts, stores those that are valid, and formats them.
 //!
-//! - `ManageSieve` and the command line store scripts by [`ValidScript`], which only a check
-//!   without errors makes, so the limits of the site hold. SieveScript/set of JMAP makes the same
-//!   check itself (`jmap::sieve`). An import stores scripts with errors, too (`transfer::script`).
+//! - `ManageSieve`, SieveScript/set of JMAP and the command line store scripts by [`ValidScript`],
+//!   which only a check without errors makes, so the limits of the site hold. An import stores
+//!   scripts with errors, too (`transfer::script`).
 //! - A script with warnings and without errors is valid.
+
+use std::borrow::Cow;
 
 use restante_sieve::diagnostic::{json, managesieve};
 use restante_sieve::{Code, Diagnostic, LineIndex, Script};
@@ -26,9 +28,9 @@ pub struct ScriptCheck<'a> {
 }
 
 /// A script without errors. Its size is within the limit of the site.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ValidScript<'a> {
-    source: &'a [u8],
+    source: Cow<'a, [u8]>,
     /// The most scripts that the account may have.
     max_scripts: usize,
 }
@@ -61,8 +63,8 @@ impl<'a> ScriptCheck<'a> {
     /// those with which it was checked.
     #[must_use]
     pub fn valid(&self, settings: &Settings) -> Option<ValidScript<'a>> {
-        let max_scripts = settings.max_scripts;
-        self.is_valid().then_some(ValidScript { source: self.source, max_scripts })
+        let (source, max_scripts) = (Cow::Borrowed(self.source), settings.max_scripts);
+        self.is_valid().then_some(ValidScript { source, max_scripts })
     }
 
     /// Whether the script has more bytes than the site allows.
@@ -95,16 +97,22 @@ impl<'a> ScriptCheck<'a> {
 }
 
 impl ValidScript<'_> {
+    /// Returns the script with a copy of its source, if it was borrowed.
+    #[must_use]
+    pub fn into_owned(self) -> ValidScript<'static> {
+        ValidScript { source: Cow::Owned(self.source.into_owned()), max_scripts: self.max_scripts }
+    }
+
     /// Stores a new script, which is not active, under the name in Unicode normalization form C.
     ///
     /// # Errors
     /// `Script`: the name is not allowed or taken, or the account has as many scripts as it may
     /// have. Those of the store.
-    pub fn create(self, txn: &mut Txn<'_>, name: &str) -> Result<ObjectId, Error> {
+    pub fn create(&self, txn: &mut Txn<'_>, name: &str) -> Result<ObjectId, Error> {
         if txn.snapshot().scripts(txn.account())?.len() >= self.max_scripts {
             return Err(Error::Script(ScriptFault::TooMany));
         }
-        txn.create_script(&composed(name), self.source)
+        txn.create_script(&composed(name), &self.source)
     }
 
     /// Replaces the source of a script. An active script stays active. Returns whether the new
@@ -112,15 +120,15 @@ impl ValidScript<'_> {
     ///
     /// # Errors
     /// `NotFound`. Those of the store.
-    pub fn replace(self, txn: &mut Txn<'_>, id: ObjectId) -> Result<bool, Error> {
-        txn.replace_script(id, self.source)
+    pub fn replace(&self, txn: &mut Txn<'_>, id: ObjectId) -> Result<bool, Error> {
+        txn.replace_script(id, &self.source)
     }
 
     /// Stores a script by its name: replaces the script that has it, or creates one.
     ///
     /// # Errors
     /// As for `create`.
-    pub fn put(self, txn: &mut Txn<'_>, name: &str) -> Result<StoredScript, Error> {
+    pub fn put(&self, txn: &mut Txn<'_>, name: &str) -> Result<StoredScript, Error> {
         let found = find_script(&txn.snapshot().scripts(txn.account())?, name);
         match found {
             Some(id) => {

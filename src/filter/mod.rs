@@ -38,7 +38,7 @@ pub use action::{
     StoreTarget,
 };
 pub use cache::ScriptCache;
-pub use check::{ScriptCheck, find_script, format_script};
+pub use check::{ScriptCheck, ValidScript, find_script, format_script};
 pub use report::ScriptReport;
 pub use request::FilterRequest;
 pub use rules::ScriptRule;

@@ -21,7 +21,7 @@ pub struct AccountRow {
     pub quota_bytes: Option<u64>,
     /// `None` for no limit.
     pub quota_emails: Option<u64>,
-    /// An IANA name; `None` for the zone of the machine.
+    /// An IANA name; `None` for the zone of the site, or that of the machine if the site has none.
     pub zone: Option<String>,
     /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     pub detail_files: bool,

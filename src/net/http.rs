@@ -47,6 +47,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+pub use connection::HttpLimits;
 pub use control::{bind, serve, serve_metrics};
 pub use control_delivery::deliver_fn;
 pub use origin::Proxies;

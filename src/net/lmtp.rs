@@ -130,8 +130,13 @@ impl<D: DeliveryService> Driver<D> {
                 SessionEnd::StartTls => match &self.settings.tls {
                     Some(config) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
-                        let mut stream =
-                            timeout(self.settings.idle, acceptor.accept(stream)).await??;
+                        let mut stream = tokio::select! {
+                            biased;
+                            () = self.stop.wait() => return Ok(()),
+                            accepted = timeout(self.settings.idle, acceptor.accept(stream)) => {
+                                accepted??
+                            }
+                        };
                         self.run_session(&mut stream, Session::after_starttls(session_settings))
                             .await
                             .map(drop)

@@ -356,4 +356,4 @@ fn channel_binding(tls: &rustls::ServerConnection) -> Option<ChannelBinding> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

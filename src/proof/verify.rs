@@ -5,9 +5,9 @@
 //!   its method, and hides no result of another: the signer and the sender choose which name
 //!   servers are asked.
 //! - The work is bounded, whatever the message is. A message whose header is too large, or has too
-//!   many signatures or one that is too long, counts as not signed. If the signatures take too long
-//!   to verify once the keys are known, there is no result of DKIM. A panic of the library is not
-//!   held against the message.
+//!   many signatures or one that is too long, counts as not signed. Once the keys are known, the
+//!   signatures are verified without a wait, which no time limit could end. If the library panics
+//!   there, the message counts as not signed; a panic elsewhere is `temperror` of the method.
 //! - Without a client, there is no result of SPF, and DMARC does not fail if a pass of SPF is
 //!   possible.
 //! - ARC is checked only after a failure. A valid chain (RFC 8617 §5.2) says only that its last
@@ -46,8 +46,7 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key. The
-/// signatures are then verified within as much time, without name servers.
+/// The timeout divided by this is the time for SPF and, in parallel, for each DKIM key.
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
@@ -182,9 +181,7 @@ impl Verification<'_> {
         }
         if let Some(message) = message {
             let outputs = match &keys {
-                Some(keys) => {
-                    self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.resolver)).await
-                }
+                Some(keys) => without_panic("dkim", keys.verify(message, self.resolver)).await,
                 None => None,
             };
             let signatures = trustworthy(outputs.as_deref().unwrap_or_default());
@@ -208,12 +205,8 @@ impl Verification<'_> {
         divisor: u32,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let result =
-            timeout(self.settings.timeout / divisor, catch_panic(Box::pin(work))).await.ok()?;
-        if result.is_none() {
-            tracing::error!(method, "a message could not be verified: the library panicked");
-        }
-        result
+        let time_limit = self.settings.timeout / divisor;
+        timeout(time_limit, without_panic(method, work)).await.ok().flatten()
     }
 
     /// Checks SPF; `None` without a client. The result is `temperror` if that takes too long, or if
@@ -231,7 +224,7 @@ impl Verification<'_> {
     /// library panics.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
         let time_limit = self.settings.timeout / SPF_TIME_DIVISOR;
-        catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
+        without_panic("dkim", KeyRecords::look_up(message?, self.resolver, time_limit)).await
     }
 
     /// Checks DMARC. Returns `temperror` if that takes too long, or if the library panics.
@@ -359,6 +352,15 @@ fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     } else {
         parse_raw()
     }
+}
+
+/// Runs a method. Returns `None`, and logs that, if the library panics.
+async fn without_panic<T>(method: &str, work: impl Future<Output = T>) -> Option<T> {
+    let result = catch_panic(Box::pin(work)).await;
+    if result.is_none() {
+        tracing::error!(method, "a message could not be verified: the library panicked");
+    }
+    result
 }
 
 /// Runs a future to its end; `None` if it panics.

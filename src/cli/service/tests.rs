@@ -13,7 +13,7 @@ use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
 use crate::cli::sink::Sink;
 use crate::config::{Config, ListenValue, TlsValue};
-use crate::model::clock;
+use crate::model::{clock, limits};
 use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 
 /// Returns a configuration with all files in `dir`. `relay` is the relay's port.
@@ -84,5 +84,43 @@ fn a_stop_lets_a_message_finish_and_takes_no_new_ones() {
         stop.await.unwrap();
         assert!(TcpStream::connect(&tcp).await.is_err());
         assert!(!config.control.socket.exists() && !client.is_up().await);
+    });
+}
+
+/// Sends a request, and returns the connection and the status line of the response.
+async fn request(port: u16) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(b"GET /jmap/session HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut begin = [0; 12];
+    stream.read_exact(&mut begin).await.unwrap();
+    (stream, String::from_utf8_lossy(&begin).into_owned())
+}
+
+#[test]
+fn one_address_has_one_share_of_the_connections_of_all_public_listeners() {
+    let dir = tempfile::tempdir().unwrap();
+    runtime().unwrap().block_on(async {
+        let mut config = config(dir.path(), 1);
+        let mut ports = Vec::new();
+        for _ in 0..2 {
+            let free = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            ports.push((free.local_addr().unwrap().port(), free));
+        }
+        let ports: Vec<u16> = ports.into_iter().map(|(port, _)| port).collect();
+        let listen = |port: &u16| ListenValue::Tcp { host: "127.0.0.1".into(), port: *port };
+        config.http.listen = Some(ports.iter().map(listen).collect());
+        config.http.connections = 100;
+        let service = Service::start(config, Arc::new(clock::SystemClock)).await.unwrap();
+        let mut open = Vec::new();
+        for at in 0..limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS {
+            let (stream, status) = request(ports[at % 2]).await;
+            assert!(!status.ends_with("503"), "{status}");
+            open.push(stream);
+        }
+        for port in &ports {
+            assert_eq!(request(*port).await.1, "HTTP/1.1 503");
+        }
+        drop(open);
+        service.stop().await;
     });
 }

@@ -159,7 +159,8 @@ impl AdminMethod for SieveActivate {
         if let Some(name) = &name {
             // An import may have stored a script with errors, or the site offers less than before.
             let snapshot = context.store.snapshot();
-            let id = existing(&snapshot, account, name).map_err(|_| missing(name))?;
+            let id = existing(&snapshot, account, name)
+                .map_err(|error| refusal(context, name, &error))?;
             let source = snapshot.script_source(account, id)?.ok_or_else(|| missing(name))?;
             let report = context.filter.report(&source);
             if !report.is_valid {

@@ -381,9 +381,10 @@ impl Method for BlobLookup {
             let of = |name: &String| {
                 (name.clone(), holders.ids(name).iter().cloned().collect::<Value>())
             };
-            list.push(
-                json!({"id": resolved, "matchedIds": types.iter().map(of).collect::<JsonObject>()}),
-            );
+            let matched: JsonObject = types.iter().map(of).collect();
+            let object = json!({"id": resolved, "matchedIds": matched});
+            context.budget.add_to_answer(&object)?;
+            list.push(object);
         }
         Ok(BlobListAnswer { account_id: account.id.to_string(), list, not_found })
     }

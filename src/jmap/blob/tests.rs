@@ -2,11 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::jmap::Context;
+use crate::jmap::budget::Budget;
+use crate::jmap::dispatch::run_within;
 use crate::jmap::tests::{call, context, error};
+use crate::jmap::{CAPABILITIES, Context};
 use crate::message::rows;
 use crate::model::{AccountId, BlobId, EmailId, limits};
 use crate::store::{EncodedMessage, NewEmail};
+use crate::wire::jmap::json::weight;
+use crate::wire::jmap::parse;
 
 const MESSAGE: &str = "From: a@example.org\r\nSubject: parts\r\nMIME-Version: 1.0\r\n\
     Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\
@@ -332,4 +336,31 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
     // A blob without nested messages takes no memory to find.
     let upload = context.keep_upload(ann, inner.as_bytes(), "message/rfc822").unwrap();
     assert_eq!(context.memory_to_find_blob(&account, &upload).unwrap(), 0);
+}
+
+/// The ids of a thousand emails for each of a thousand parts would take much memory before the
+/// finished answer is refused.
+#[test]
+fn answer_of_blob_lookup_is_counted_while_it_grows() {
+    const ROOM: usize = 1 << 20;
+    let context = context();
+    let ann = ann(&context);
+    for _ in 0..20 {
+        file(&context, ann, MESSAGE.as_bytes());
+    }
+    let upload = context.keep_upload(ann, MESSAGE.as_bytes(), "message/rfc822").unwrap();
+    let ids = [upload.to_string(), upload.part(1).unwrap().to_string()];
+    let arguments = json!({"accountId": ann.to_string(), "typeNames": ["Email"], "ids": ids});
+    let calls = json!([["Blob/lookup", arguments, "c"]]);
+    let request = json!({"using": CAPABILITIES, "methodCalls": calls}).to_string();
+    let request = parse(request.as_bytes(), CAPABILITIES).unwrap();
+    let budget =
+        Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, limits::MAX_FILED_BYTES_PER_REQUEST, ROOM);
+    let answer = run_within(&context, budget.clone(), request).unwrap().json();
+    let list = &answer["methodResponses"][0][1]["list"];
+    let found = |at: usize| list[at]["matchedIds"]["Email"].as_array().unwrap().len();
+    assert_eq!((found(0), found(1)), (20, 20), "{answer}");
+    // The finished answer has taken its bytes, and what was counted before is still known.
+    let room = ROOM - weight(list) - weight(list) / 2;
+    assert!(budget.check_answer_room(room).is_err());
 }

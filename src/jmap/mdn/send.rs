@@ -17,6 +17,7 @@ use crate::jmap::identity::{self, SenderAddresses};
 use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::message::catch_parser_panic;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
+use crate::model::address::fold_domain;
 use crate::model::{
     Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword,
     limits,
@@ -130,10 +131,16 @@ fn require_sent_keyword(
     if let Some(other) = patches.keys().find(|key| !is_sent(key)) {
         return Err(invalid(format!("{other} does not refer to an MDN of this call")));
     }
+    let is_sent_keyword = |word: &str, value: &Value| {
+        word.eq_ignore_ascii_case(keyword::MDN_SENT) && *value == Value::Bool(true)
+    };
     let sets_keyword = |patch: &JsonObject| {
-        let in_object = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
-        let in_path = patch.get(&format!("keywords/{}", keyword::MDN_SENT));
-        in_object.or(in_path) == Some(&Value::Bool(true))
+        let words = patch.get("keywords").and_then(Value::as_object);
+        let mut paths = patch.iter().filter_map(|(pointer, value)| {
+            pointer.strip_prefix("keywords/").map(|word| (word, value))
+        });
+        words.is_some_and(|words| words.iter().any(|(word, value)| is_sent_keyword(word, value)))
+            || paths.any(|(word, value)| is_sent_keyword(word, value))
     };
     let is_marked = |name: &String| patches.get(&format!("#{name}")).is_some_and(sets_keyword);
     match mdns.keys().find(|name| !is_marked(name)) {
@@ -229,8 +236,9 @@ impl MdnSender<'_> {
             };
             return Address::parse(&self.identity.email).map_err(no_address);
         };
+        let domain = fold_domain(domain);
         for to in request.destinations() {
-            if to.folded().domain() == domain.to_lowercase() && self.senders.may_send_from(to)? {
+            if fold_domain(to.domain()) == domain && self.senders.may_send_from(to)? {
                 return Ok(to.clone());
             }
         }

@@ -496,3 +496,46 @@ fn received_notification_is_parsed_and_names_its_email() {
     let many: Vec<String> = (0..1001).map(|n| format!("B{n}")).collect();
     assert_eq!(parse(json!(many))["type"], "requestTooLarge");
 }
+
+/// RFC 8621 §6: the identity `*@domain` has all addresses of the domain, however that is written.
+#[test]
+fn recipient_of_an_identity_for_a_domain_is_found_in_either_form_of_the_domain() {
+    let mut fixture = Fixture::new();
+    let account = fixture.account.clone();
+    let catch_all = json!({"account": account, "address": "@bücher.example"});
+    assert_eq!(call(&fixture.context, "Account/alias", &catch_all).0, "Account/alias");
+    for (email, to) in [
+        ("*@bücher.example", "Sales@xn--bcher-kva.example"),
+        ("*@xn--bcher-kva.example", "Sales@BÜCHER.example"),
+    ] {
+        let create = json!({"accountId": account, "create": {"all": {"email": email}}});
+        let made = call(&fixture.context, "Identity/set", &create).1;
+        let id = made["created"]["all"]["id"].as_str().unwrap_or_else(|| panic!("{made}"));
+        id.clone_into(&mut fixture.identity);
+        let email =
+            fixture.deliver("bob@example.net", &REQUESTING.replace("Ann+work@example.org", to));
+        let answers = fixture.send(&Fixture::mdn(&email, &json!({})));
+        let recipient = answers[0][1]["sent"]["k"]["finalRecipient"].as_str();
+        assert!(recipient.is_some_and(|one| one.contains("Sales@")), "{answers}");
+    }
+}
+
+/// RFC 8621 §4.1.1: keywords are the same in any case.
+#[test]
+fn patch_sets_the_keyword_in_any_case() {
+    let fixture = Fixture::new();
+    for patch in
+        [json!({"keywords/$MDNSent": true}), json!({"keywords": {"$MdnSent": true, "a": true}})]
+    {
+        let email = fixture.deliver("bob@example.net", REQUESTING);
+        let arguments = json!({
+            "identityId": fixture.identity,
+            "send": {"k": Fixture::mdn(&email, &json!({}))},
+            "onSuccessUpdateEmail": {"#k": patch},
+        });
+        let answers = fixture.run(&[CORE, MAIL, MDN], "MDN/send", arguments);
+        assert_eq!(answers[0][0], "MDN/send", "{answers}");
+        assert!(answers[0][1]["sent"]["k"].is_object(), "{answers}");
+        assert!(fixture.keywords(&email).contains(&keyword::MDN_SENT.to_owned()), "{answers}");
+    }
+}

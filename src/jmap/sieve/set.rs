@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::source::checked_source;
 use super::{ScriptProperty, object};
-use crate::filter;
+use crate::filter::{self, ValidScript};
 use crate::jmap::context::Account;
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::method::{Call, Method};
@@ -41,7 +41,7 @@ impl Method for ScriptSet {
         let set = SetArguments::read(call.created, args)?;
         let new = new_scripts(call, &account, &set)?;
         let sources = new_sources(call, &account, &set)?;
-        let activation = activation.without_invalid(call, &account)?;
+        let activation = activation.without_invalid(call, &account, &set, &sources)?;
         let checkpoint = call.created.checkpoint();
         let (done, states, ()) =
             set.commit_each(context, &account, DataType::SieveScript, |txn, done| {
@@ -68,6 +68,9 @@ impl Method for ScriptSet {
 
 /// What the commit needs for an object, or the error with which the object is refused.
 type Prepared<T> = Result<T, SetError>;
+
+/// The new source that an update names; `None` if it names none.
+type NewSource = Option<Prepared<ValidScript<'static>>>;
 
 /// Takes the refusal of an object as a value, so that the call goes on. An error of the whole call
 /// stays an error.
@@ -101,7 +104,7 @@ fn new_sources(
     call: &Call<'_>,
     account: &Account,
     set: &SetArguments,
-) -> Result<Vec<Option<Prepared<Vec<u8>>>>, MethodError> {
+) -> Result<Vec<NewSource>, MethodError> {
     let snapshot = call.context.store.snapshot();
     let mut sources = Vec::with_capacity(set.update.len());
     for (id, patch) in &set.update {
@@ -129,11 +132,10 @@ fn too_many(settings: &filter::Settings) -> SetError {
     SetError::OverQuota(format!("an account may have up to {} scripts", settings.max_scripts))
 }
 
-/// A script whose source was checked.
 struct NewScript {
     /// `None`: the service chooses a name.
     name: Option<String>,
-    source: Vec<u8>,
+    script: ValidScript<'static>,
 }
 
 impl NewScript {
@@ -151,8 +153,8 @@ impl NewScript {
             problems.add("blobId", "the id of a blob is expected");
         }
         problems.finish()?;
-        let source = checked_source(call, account, blob.unwrap_or_default())?;
-        Ok(Self { name, source })
+        let script = checked_source(call, account, blob.unwrap_or_default())?;
+        Ok(Self { name, script })
     }
 
     /// Creates the script. Returns its properties, without those that have the value that the
@@ -163,12 +165,14 @@ impl NewScript {
         settings: &filter::Settings,
         given: &JsonObject,
     ) -> TxnResult<JsonObject> {
-        let scripts = txn.snapshot().scripts(txn.account())?;
-        if scripts.len() >= settings.max_scripts {
-            return Err(too_many(settings).into());
-        }
-        let name = self.name.clone().unwrap_or_else(|| unused_name(&scripts));
-        let id = txn.create_script(&name, &self.source)?;
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => unused_name(&txn.snapshot().scripts(txn.account())?),
+        };
+        let id = self.script.create(txn, &name).map_err(|error| match error {
+            Error::Script(ScriptFault::TooMany) => too_many(settings).into(),
+            other => SetFailure::from(other),
+        })?;
         let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
         let mut created = object(id, &script, is_active, &ScriptProperty::STANDARD);
         created.retain(|property, value| given.get(property) != Some(value));
@@ -219,7 +223,7 @@ fn update(
     call: &Call<'_>,
     id: &str,
     patch: &Value,
-    source: Option<&Prepared<Vec<u8>>>,
+    source: Option<&Prepared<ValidScript<'_>>>,
 ) -> TxnResult<JsonObject> {
     let id = id.parse::<ObjectId>().map_err(|_| SetError::NotFound)?;
     let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
@@ -245,7 +249,7 @@ fn update(
         Some(_) => {
             // When the sources were read, the blob of the patch was that of the script.
             let changed = || SetError::ServerFail("the script has changed meanwhile".into());
-            Some(source.cloned().ok_or_else(changed)??)
+            Some(source.ok_or_else(changed)?.as_ref().map_err(Clone::clone)?)
         }
     };
     if let Some(name) = name {
@@ -253,7 +257,7 @@ fn update(
         txn.rename_script(id, &name.unwrap_or_else(|| unused_name(&scripts)))?;
     }
     if let Some(source) = source {
-        txn.replace_script(id, &source)?;
+        source.replace(txn, id)?;
     }
     let (script, is_active) = existing(&txn.snapshot(), txn, id)?;
     let mut changed = object(id, &script, is_active, &ScriptProperty::STANDARD);
@@ -272,11 +276,21 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
 impl ActivationArgs {
     /// Drops the id of a script with errors, so that no script is activated, as for an id that
     /// names no script. An import may have stored such a script, or the site offers less than
-    /// before. A script that this call creates was checked already.
-    fn without_invalid(self, call: &Call<'_>, account: &Account) -> Result<Self, MethodError> {
-        let Some(Ok(id)) = self.on_success_activate_script.as_deref().map(str::parse) else {
+    /// before. A source that this call stores was checked already. `sources` are those of the
+    /// updates of `set`, in its order.
+    fn without_invalid(
+        self,
+        call: &Call<'_>,
+        account: &Account,
+        set: &SetArguments,
+        sources: &[NewSource],
+    ) -> Result<Self, MethodError> {
+        let named = self.on_success_activate_script.as_deref().map(str::parse::<ObjectId>);
+        let Some(Ok(id)) = named else { return Ok(self) };
+        let mut updates = set.update.iter().zip(sources);
+        if updates.any(|((updated, _), new)| new.is_some() && updated.parse() == Ok(id)) {
             return Ok(self);
-        };
+        }
         let source = call.context.store.snapshot().script_source(account.id, id)?;
         let is_invalid = source.is_some_and(|source| !call.context.filter.report(&source).is_valid);
         let kept = self.on_success_activate_script.filter(|_| !is_invalid);

@@ -6,13 +6,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::filter::ValidScript;
 use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
 use crate::model::{BlobId, limits};
 use crate::wire::jmap::{Answer, MethodError, SetError};
 
-/// Reads the blob with the id that a client wrote, and checks it as a script.
+/// Reads the blob with the id that a client wrote, and checks it as a script. Returns the script in
+/// a form that can be stored.
 ///
 /// # Errors
 /// `BlobNotFound`; `TooLarge`; `invalidSieve` with all errors and warnings; `RateLimit` if the
@@ -21,7 +23,7 @@ pub(super) fn checked_source(
     call: &Call<'_>,
     account: &Account,
     id: &str,
-) -> Result<Vec<u8>, SetFailure> {
+) -> Result<ValidScript<'static>, SetFailure> {
     let context = call.context;
     let parsed = call.resolve_id(id.to_owned()).parse::<BlobId>().ok();
     let blob = parsed.map(|id| context.blob(account, &id)).transpose()?.flatten();
@@ -33,11 +35,12 @@ pub(super) fn checked_source(
         return Err(SetError::TooLarge(description).into());
     }
     let source = context.blob_range(blob, 0..size)?;
-    let report = context.filter.report(&source);
-    if !report.is_valid {
-        return Err(SetError::other("invalidSieve", &report.text.replace("\r\n", "\n")).into());
-    }
-    Ok(source)
+    let check = context.filter.check_script(&source);
+    let Some(valid) = check.valid(&context.filter) else {
+        let errors = check.report().text.replace("\r\n", "\n");
+        return Err(SetError::other("invalidSieve", &errors).into());
+    };
+    Ok(valid.into_owned())
 }
 
 /// SieveScript/validate (RFC 9661 §2.6).

@@ -1,9 +1,11 @@
 //! The answers of methods while a row of the directory is damaged or missing.
 
 use super::*;
-use crate::model::AccountId;
+use crate::model::{AccountId, ObjectKind};
 use crate::store::engine::{Batch, Put, Table};
 use crate::store::repair::RepairScope;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::ObjectKey;
 
 /// Ann's account with an alias and a catch-all, over an engine whose rows the test can damage.
 struct Bed {
@@ -183,5 +185,21 @@ fn damaged_account_can_be_named_for_its_repair() {
         assert_eq!(call(&bed.context, "Store/repair", &named).0, "Store/repair");
         let nobody = json!({"scope": "repair", "accounts": ["nobody@example.org"]});
         assert_eq!(error(&bed.context, "Store/repair", &nobody), "accountNotFound");
+    }
+}
+
+#[test]
+fn damaged_script_is_not_said_to_be_missing() {
+    let bed = Bed::new();
+    let account: AccountId = bed.ann.parse().unwrap();
+    let created = bed.context.store.commit(account, |txn| txn.create_script("main", b"keep;"));
+    let (object, ticket) = created.unwrap();
+    ticket.wait_blocking().unwrap();
+    let key = ObjectKey { account, kind: ObjectKind::SieveScript, object }.encode();
+    let puts = vec![Put { table: Table::Objects, key, value: Some(vec![99]) }];
+    bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+    for method in ["Sieve/activate", "Sieve/get", "Sieve/remove"] {
+        let arguments = json!({"account": bed.ann, "name": "main"});
+        assert_eq!(error(&bed.context, method, &arguments), "serverFail", "{method}");
     }
 }

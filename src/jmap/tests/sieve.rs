@@ -416,3 +416,17 @@ fn stored_script_with_errors_cannot_be_activated() {
     assert_eq!(activated.0, "error");
     assert!(activated.1["description"].as_str().unwrap().contains("line 1"), "{activated:?}");
 }
+
+/// RFC 9661 §2.4: the script is activated after the other changes of the call.
+#[test]
+fn stored_script_with_errors_is_replaced_and_activated_by_one_call() {
+    let bed = Fixture::new();
+    let (old, keep) = (bed.store("old", "keeep;"), bed.upload(KEEP));
+    let renamed = json!({"update": {&old: {"name": "new"}}, "onSuccessActivateScript": old});
+    assert_eq!(bed.set(renamed)["updated"], json!({&old: null}));
+    assert_eq!(bed.names().1, None);
+    let update = json!({"update": {&old: {"blobId": keep}}, "onSuccessActivateScript": old});
+    let done = bed.set(update);
+    assert_eq!(done["updated"], json!({&old: {"isActive": true}}), "{done}");
+    assert_eq!(bed.names().1.as_deref(), Some("new"));
+}

@@ -69,9 +69,9 @@ pub(super) struct HttpPermit {
     _of_client: Option<ConcurrencyPermit>,
 }
 
-/// Bounds the connections of a listener. Clones share the counts.
+/// Bounds the connections of one listener or of several. Clones share the counts.
 #[derive(Debug, Clone)]
-pub(super) struct HttpLimits {
+pub struct HttpLimits {
     /// Other listeners may share this one.
     all: Ceiling,
     /// Counts by client. Its bound is given with each connection.
@@ -79,7 +79,8 @@ pub(super) struct HttpLimits {
 }
 
 impl HttpLimits {
-    pub(super) fn new(all: Ceiling) -> Self {
+    #[must_use]
+    pub fn new(all: Ceiling) -> Self {
         Self { all, each: ConcurrencyLimit::new(usize::MAX) }
     }
 
@@ -176,15 +177,20 @@ impl ConnectionService {
         self,
         stream: Box<dyn ByteStream>,
         tls: Option<Arc<rustls::ServerConfig>>,
-        stop: StopSignal,
+        mut stop: StopSignal,
     ) {
         let (stream, peer) =
             (WriteTimeout::new(stream, self.timeouts.unread), self.connection.peer);
         match tls {
             None => self.serve_http(stream, stop).await,
             Some(config) => {
-                match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await
-                {
+                let handshake = TlsAcceptor::from(config).accept(stream);
+                let accepted = tokio::select! {
+                    biased;
+                    () = stop.wait() => return,
+                    accepted = timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => accepted,
+                };
+                match accepted {
                     Ok(Ok(stream)) => self.serve_http(stream, stop).await,
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
                     Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),

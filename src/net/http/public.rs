@@ -5,8 +5,8 @@
 //!   and has no TLS.
 //! - The certificate is read for each connection and the other settings for each request, so a
 //!   reload applies to those that begin afterwards.
-//! - At each listener, one IPv4 address or IPv6 /64 network may have only a part of all
-//!   connections. A trusted proxy or a Unix socket has no limit of its own, because it has the
+//! - One IPv4 address or IPv6 /64 network may have only a part of all connections, at all listeners
+//!   together. A trusted proxy or a Unix socket has no limit of its own, because it has the
 //!   connections of many users.
 
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use super::{Backend, auth, compress, cors, problem, routes};
 use crate::account::LoginSource;
 use crate::jmap::UploadSettings;
 use crate::model::limits;
-use crate::net::ceiling::Ceiling;
 use crate::net::listen::{BoundListener, Peer};
 use crate::net::stop::StopSignal;
 
@@ -45,12 +44,12 @@ pub struct AllowedOrigins {
     pub named: Vec<String>,
 }
 
-/// Serves a public listener until the service stops. `ceiling` bounds the connections of all public
-/// listeners together.
+/// Serves a public listener until the service stops. `http_limits` bounds the connections of all
+/// public listeners together, so each must be given a clone of the same one.
 pub async fn serve_public(
     bound: BoundListener,
     backend: Arc<Backend>,
-    ceiling: Ceiling,
+    http_limits: HttpLimits,
     stop: StopSignal,
 ) {
     // A request passes the layers from the last to the first. `route_layer` applies to existing
@@ -62,7 +61,6 @@ pub async fn serve_public(
         .layer(from_fn(compress::zstd))
         .layer(compress::layer())
         .with_state(Arc::clone(&backend));
-    let http_limits = HttpLimits::new(ceiling);
     let settings = backend.http.clone();
     let permit = move |peer| match peer {
         peer if settings.get().trusts(peer) => http_limits.permit(),

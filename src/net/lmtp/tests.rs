@@ -9,6 +9,7 @@ use super::*;
 use crate::message::header::IncomingMessage;
 use crate::model::{Envelope, Recipient};
 use crate::net::listen::{Access, ListenAddress};
+use crate::net::managesieve::tests::tls_settings;
 use crate::net::stop::{Switch, switch};
 
 #[derive(Default)]
@@ -261,4 +262,20 @@ async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_e
         assert!(replies[replies.len() - 2].starts_with("250 2.0.0"), "{replies:?}");
     }
     assert!(server.service.messages.lock().is_empty());
+}
+
+#[tokio::test]
+async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+    let server =
+        server(|settings| settings.tls = Some(tls_settings()), Ceiling::new(9, 5000)).await;
+    let stream = UnixStream::connect(server.dir.path().join("s")).await.unwrap();
+    let mut stream = BufReader::new(stream);
+    stream.get_mut().write_all(b"LHLO c\r\nSTARTTLS\r\n").await.unwrap();
+    let mut line = String::new();
+    while !line.contains("220 2.0.0") {
+        line.clear();
+        assert_ne!(stream.read_line(&mut line).await.unwrap(), 0);
+    }
+    server.switch.stop();
+    assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(20)).await);
 }

@@ -439,7 +439,8 @@ fn certificate() -> CertificateDer<'static> {
     CertificateDer::from_pem_file(tls_file("cert")).unwrap()
 }
 
-fn tls_settings() -> Arc<rustls::ServerConfig> {
+/// Returns the TLS of a server `localhost`.
+pub(in crate::net) fn tls_settings() -> Arc<rustls::ServerConfig> {
     let key = PrivateKeyDer::from_pem_file(tls_file("key")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)

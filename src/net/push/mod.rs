@@ -11,6 +11,8 @@
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when its URL answers that it is gone, or when the password or
 //!   token with which it was made is no longer valid.
+//! - If a task panics, the next change starts another one, which does not push what the first one
+//!   had to push.
 //! - Changes while the service was down are not pushed before the next change.
 
 mod encrypt;
@@ -118,6 +120,7 @@ pub async fn run(
     // The subscriptions that have a task, with the means to wake it.
     let mut active: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
     let mut tasks = JoinSet::new();
+    let mut subscription_of_task: HashMap<tokio::task::Id, (AccountId, ObjectId)> = HashMap::new();
     let mut next_read = Instant::now();
     loop {
         let next_changes = async {
@@ -127,8 +130,17 @@ pub async fn run(
         tokio::select! {
             () = stop.wait() => return,
             () = next_changes => {}
-            Some(Ok(ended)) = tasks.join_next() => {
-                active.remove(&ended);
+            Some(ended) = tasks.join_next_with_id() => {
+                let ended_task = match ended {
+                    Ok((task, ())) => task,
+                    Err(error) => {
+                        tracing::error!(%error, "pushes to a subscription ended with a panic");
+                        error.id()
+                    }
+                };
+                if let Some(subscription) = subscription_of_task.remove(&ended_task) {
+                    active.remove(&subscription);
+                }
                 continue;
             }
         }
@@ -156,7 +168,7 @@ pub async fn run(
                 let Ok(state) = state else { continue };
                 let notify = Arc::new(Notify::new());
                 active.insert((account, id), Arc::clone(&notify));
-                let task = SubscriptionTask {
+                let subscription = SubscriptionTask {
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
@@ -169,7 +181,8 @@ pub async fn run(
                     state,
                     code_sent: false,
                 };
-                tasks.spawn(task.run(notify));
+                let spawned = tasks.spawn(subscription.run(notify));
+                subscription_of_task.insert(spawned.id(), (account, id));
             }
         }
     }
@@ -249,12 +262,12 @@ enum PushStep {
 }
 
 impl SubscriptionTask {
-    /// Runs until the subscription has ended. Returns its account and id.
-    async fn run(mut self, notify: Arc<Notify>) -> (AccountId, ObjectId) {
+    /// Runs until the subscription has ended.
+    async fn run(mut self, notify: Arc<Notify>) {
         let mut tries = 0;
         loop {
             match self.step(&mut tries).await {
-                PushStep::End => return (self.account, self.id),
+                PushStep::End => return,
                 PushStep::Again(wait) => sleep(wait).await,
                 PushStep::Wait => drop(timeout(IDLE_CHECK_INTERVAL, notify.notified()).await),
             }

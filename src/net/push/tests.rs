@@ -1,7 +1,10 @@
+use tokio::net::TcpListener;
+
 use super::*;
 use crate::account::{NewAccount, Settings};
-use crate::model::clock::SystemClock;
-use crate::model::{Address, Mailbox};
+use crate::model::clock::{Clock, MonotonicMillis, SystemClock};
+use crate::model::{Address, Mailbox, UtcMillis};
+use crate::net::stop::switch;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{Options, Txn};
 
@@ -12,9 +15,12 @@ struct Fixture {
 }
 
 fn fixture() -> Fixture {
+    fixture_with(Arc::new(SystemClock))
+}
+
+fn fixture_with(clock: Arc<dyn Clock>) -> Fixture {
     let store =
-        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), Arc::new(SystemClock))
-            .unwrap();
+        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
     Fixture { store, directory, ann }
@@ -99,4 +105,61 @@ fn first_push_reports_the_changes_of_all_accounts_that_the_user_sees() {
         let accounts: BTreeSet<_> = push["changed"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(accounts, [ann.to_string(), bob.to_string()].into(), "{push}");
     }
+}
+
+/// The system's clock, which panics once on a thread of the pushes if the test asks for it.
+#[derive(Debug, Default)]
+struct PanickingClock {
+    is_asked: AtomicBool,
+}
+
+const PUSH_THREAD: &str = "pushes";
+
+impl Clock for PanickingClock {
+    fn now(&self) -> UtcMillis {
+        if std::thread::current().name() == Some(PUSH_THREAD) {
+            assert!(!self.is_asked.swap(false, Ordering::SeqCst), "as the test asked");
+        }
+        SystemClock.now()
+    }
+
+    fn steady(&self) -> MonotonicMillis {
+        SystemClock.steady()
+    }
+}
+
+#[test]
+fn subscription_whose_task_panicked_gets_the_next_push() {
+    const LONG: Duration = Duration::from_secs(20);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name(PUSH_THREAD)
+        .enable_all()
+        .build()
+        .unwrap();
+    let server = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let clock = Arc::new(PanickingClock::default());
+    let fixture = fixture_with(clock.clone());
+    let url = format!("https://{}/", server.local_addr().unwrap());
+    fixture.commit(fixture.ann, |txn| {
+        let (url, expires) = (url.clone(), UtcMillis(i64::MAX));
+        txn.create_object(&PushSubscription { url, expires, ..Default::default() }).map(drop)
+    });
+    let settings = HttpSettings { push_to_private: true, ..HttpSettings::default() };
+    let (_switch, stop) = switch();
+    let (store, directory) = (fixture.store.clone(), fixture.directory.clone());
+    runtime.spawn(run(store, directory, LiveValue::new(settings), stop));
+    clock.is_asked.store(true, Ordering::SeqCst);
+    // A change before `run` has begun is not seen, so there are several.
+    let until = Instant::now() + LONG;
+    while clock.is_asked.load(Ordering::SeqCst) {
+        assert!(Instant::now() < until, "the task of the subscription does not run");
+        fixture.change_mailbox(fixture.ann, |row| row.sort_order += 1);
+        std::thread::sleep(MIN_READ_INTERVAL);
+    }
+    std::thread::sleep(2 * MIN_READ_INTERVAL);
+    fixture.change_mailbox(fixture.ann, |row| row.sort_order += 1);
+    // The connection shows that a push is sent. It ends there: the server has no certificate.
+    let connected = runtime.block_on(async { timeout(LONG, server.accept()).await });
+    assert!(connected.is_ok(), "nothing is pushed after the panic");
 }

@@ -99,7 +99,10 @@ fn authenticate(arguments: CommandArguments) -> Result<Command, CommandError> {
         (Some(CommandToken::Text(mechanism)), Some(CommandToken::Text(initial)), None) => {
             (mechanism, Some(initial))
         }
-        _ => return Err(CommandError::Arguments("a mechanism and a response are expected")),
+        _ => {
+            let expected = "a mechanism is expected, and perhaps an initial response";
+            return Err(CommandError::Arguments(expected));
+        }
     };
     let mechanism = String::from_utf8_lossy(&mechanism).into_owned();
     Ok(Command::Authenticate { mechanism, initial })

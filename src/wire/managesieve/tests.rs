@@ -505,6 +505,7 @@ fn refused_commands_are_read_to_their_end() {
         ("GETSCRIPT a\r\n", "NO \"a name is expected\"\r\n"),
         ("NOOP 1\r\n", "NO \"no argument or one string is expected\"\r\n"),
         ("LOGOUT \"x\"\r\n", "NO \"no arguments are expected\"\r\n"),
+        ("AUTHENTICATE\r\n", "NO \"a mechanism is expected, and perhaps an initial response\"\r\n"),
         ("\r\n\nNOOP\n", "OK \"done\"\r\n"),
     ] {
         assert_eq!(run(command), answer, "{command}");

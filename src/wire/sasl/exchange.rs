@@ -97,7 +97,7 @@ impl std::fmt::Debug for Exchange {
 
 impl Exchange {
     /// `nonce` must be random, and printable ASCII without a comma. `binding` is the connection's
-    /// channel binding, and must not be `None` with SCRAM-SHA-256-PLUS.
+    /// channel binding. Without one, SCRAM-SHA-256-PLUS fails with `SaslFailure::ChannelBinding`.
     #[must_use]
     pub fn new(mechanism: Mechanism, nonce: String, binding: Option<ChannelBinding>) -> Self {
         Self { mechanism, nonce, binding, state: ExchangeState::Initial }

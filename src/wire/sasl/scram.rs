@@ -103,7 +103,7 @@ pub(super) enum FirstError {
 
 impl ClientFirst {
     /// `binding` is the connection's channel binding. With one, SCRAM-SHA-256-PLUS is offered.
-    /// `is_plus` tells whether the client chose that mechanism; then `binding` must be there.
+    /// `is_plus` tells whether the client chose that mechanism, which fails without `binding`.
     /// Attributes after the nonce are ignored.
     pub(super) fn parse(
         message: &str,
@@ -112,7 +112,8 @@ impl ClientFirst {
     ) -> Result<Self, FirstError> {
         let (header, bare) = gs2_header(message).ok_or(FirstError::Syntax)?;
         match &header.binding {
-            Binding::Used(name) if is_plus && name == ChannelBinding::NAME => {}
+            Binding::Used(name) if is_plus && binding.is_some() && name == ChannelBinding::NAME => {
+            }
             Binding::Unsupported if !is_plus => {}
             Binding::NotOffered if !is_plus && binding.is_none() => {}
             _ => return Err(FirstError::Binding),

@@ -160,6 +160,10 @@ fn scram_is_bound_to_its_connection_as_client_and_server_can() {
         (Plus, Some(&exporter), client("p=tls-exporter,,", &[]), Some(&wrong)),
         (Plus, Some(&exporter), client("p=tls-unique,,", &[7; 32]), Some(&refused)),
         (Plus, Some(&exporter), client("n,,", &[]), Some(&refused)),
+        // Without bytes to be bound to, the mechanism is not offered.
+        (Plus, None, client("p=tls-exporter,,", &[]), Some(&refused)),
+        (Plus, None, client("p=tls-exporter,,", &[7; 32]), Some(&refused)),
+        (Plus, None, client("n,,", &[]), Some(&refused)),
         (Bare, Some(&exporter), client("n,,", &[]), None),
         (Bare, Some(&exporter), client("n,,", &[7; 32]), Some(&wrong)),
         // The client was made to believe that there is no -PLUS.

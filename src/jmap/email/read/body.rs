@@ -261,6 +261,7 @@ impl MessageRenderer {
         // Part 0 is the root: its header is that of the message, after the trace prefix.
         let prefix = if part.number == 0 { message.prefix } else { &[] };
         let header = JoinedFields::new(prefix, part.header);
+        let bytes_before = self.object_bytes.get();
         let mut object = Map::new();
         add_header_properties(&self.headers, &header, &mut object, &|value| self.count(value))?;
         let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
@@ -284,8 +285,9 @@ impl MessageRenderer {
             object.insert(field.as_str().to_owned(), value);
         }
         let without_children = Value::Object(object);
-        // Values of header fields are counted twice: each alone, before the next one is made, and
-        // here with the other properties.
+        // Values of header fields were counted one by one, before the next one was made. Here they
+        // are counted with the other properties, and so no more by themselves.
+        self.object_bytes.set(bytes_before);
         self.count(&without_children)?;
         let mut object = members(without_children);
         if part.is_multipart && deep {
@@ -353,5 +355,32 @@ mod tests {
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
         assert!(matches!(render(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));
         assert_eq!(render(b"Subject: x\r\n\r\n123"), Ok(()));
+    }
+
+    /// Values of header fields are counted while the part is made, and then with the part.
+    #[test]
+    fn headers_of_parts_take_room_once() {
+        let given = members(json!({"bodyProperties": ["headers", "header:X"]}));
+        let mut context = context();
+        let properties =
+            RequestedProperties::new([EmailProperty::Message(MessageProperty::BodyStructure)])
+                .unwrap();
+        let blob = BlobId::email(EmailId(1));
+        let part = format!("--b\r\nX: {}\r\n\r\ny\r\n", "x".repeat(1000));
+        let raw = format!(
+            "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{}--b--\r\n",
+            part.repeat(3)
+        );
+        let message = TracedMessage { prefix: &[], raw: raw.as_bytes(), blob: &blob };
+        let mut render = |room: usize| {
+            context.budget = Budget::with(0, 0, room);
+            let args = arguments::read("Email/get", given.clone()).unwrap();
+            let renderer = MessageRenderer::new(&context, args).unwrap();
+            let mut object = Map::new();
+            renderer.add_message(&properties, message, &mut object).map(|()| object)
+        };
+        let whole = weight(&render(usize::MAX).unwrap()["bodyStructure"]);
+        assert!(render(whole + whole / 10).is_ok());
+        assert!(matches!(render(whole * 9 / 10), Err(MethodError::RequestTooLarge(_))));
     }
 }

@@ -242,15 +242,17 @@ impl EmailSetCall<'_> {
     }
 
     /// Returns the mailboxes and keywords that an email has after a patch, which may contain other
-    /// properties with their present values (RFC 8620 §5.3).
+    /// properties with their present values (RFC 8620 §5.3). If the patch has a keyword in another
+    /// form than the normal one, all keywords are among the properties of `server_set`.
     fn plan_update(
         &self,
         snapshot: &Snapshot<'_>,
         rights: &Rights,
         id: EmailId,
-        patch: &Value,
+        given_patch: &Value,
     ) -> Result<EmailUpdate, SetError> {
-        let patch = Patch::read(patch)?;
+        let normal_patch = with_normal_keywords(given_patch)?;
+        let patch = Patch::read(&normal_patch)?;
         let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
         names.extend(["mailboxIds", "keywords"].map(str::to_owned));
         let read = |name: &String| {
@@ -289,12 +291,32 @@ impl EmailSetCall<'_> {
         let mut server_set = Map::new();
         let is_as_given =
             given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
-        if !is_as_given {
+        if !is_as_given || normal_patch != *given_patch {
             server_set.insert("keywords".into(), json_set(keywords.iter().cloned()));
         }
         let mailboxes = filing::mailboxes(self.ids, new.get("mailboxIds").unwrap_or(&Value::Null))?;
         Ok(EmailUpdate { mailboxes, keywords, server_set })
     }
+}
+
+/// Returns a patch in which pointers to keywords have them in lower case, as emails have them.
+///
+/// # Errors
+/// `invalidPatch` if two pointers lead to one keyword.
+fn with_normal_keywords(patch: &Value) -> Result<Value, SetError> {
+    let Some(members) = patch.as_object() else { return Ok(patch.clone()) };
+    let mut normal = Map::new();
+    for (pointer, value) in members {
+        let normal_pointer = match pointer.strip_prefix("keywords/") {
+            Some(word) => format!("keywords/{}", word.to_ascii_lowercase()),
+            None => pointer.clone(),
+        };
+        if normal.insert(normal_pointer, value.clone()).is_some() {
+            let description = format!("{pointer}: another pointer leads to this keyword");
+            return Err(SetError::InvalidPatch(description));
+        }
+    }
+    Ok(Value::Object(normal))
 }
 
 /// What a patch makes of an email.

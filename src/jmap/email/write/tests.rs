@@ -405,3 +405,32 @@ fn headers_in_utf_8_are_imported_and_parsed() {
         assert_eq!(get(&context, &account, id, name), wanted[name], "{name}");
     }
 }
+
+/// RFC 8621 §4.1.1: keywords are the same in any case.
+#[test]
+fn patch_finds_keywords_in_any_case() {
+    let context = context();
+    let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
+    let update = |patch: Value| {
+        let answer = set(&context, &account, json!({"update": {&id: patch}}));
+        match answer["updated"].get(&id) {
+            Some(also) => Ok(also.clone()),
+            None => Err(answer["notUpdated"][&id]["type"].as_str().unwrap().to_owned()),
+        }
+    };
+    let keywords = || get(&context, &account, &id, "keywords");
+    assert_eq!(update(json!({"keywords": {"$seen": true, "a/b": true}})), Ok(Value::Null));
+    // The client learns what the email has: without case, its patch would remove nothing.
+    let without_seen = json!({"keywords": {"a/b": true}});
+    assert_eq!(update(json!({"keywords/$Seen": null})), Ok(without_seen.clone()));
+    assert_eq!(keywords(), without_seen["keywords"]);
+    assert_eq!(update(json!({"keywords/A~1B": null})), Ok(json!({"keywords": {}})));
+    assert_eq!(keywords(), json!({}));
+    let flagged = json!({"keywords": {"$flagged": true}});
+    assert_eq!(update(json!({"keywords/$Flagged": true})), Ok(flagged.clone()));
+    assert_eq!(update(json!({"keywords/$flagged": true})), Ok(Value::Null));
+    // Two pointers to one keyword overlap (RFC 8620 §5.3).
+    let both = json!({"keywords/$Flagged": null, "keywords/$flagged": true});
+    assert_eq!(update(both), Err("invalidPatch".to_owned()));
+    assert_eq!(keywords(), flagged["keywords"]);
+}

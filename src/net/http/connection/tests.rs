@@ -8,6 +8,7 @@ use tokio::net::UnixStream;
 
 use super::*;
 use crate::net::listen::{Access, ListenAddress, User};
+use crate::net::managesieve::tests::tls_settings;
 use crate::net::stop::{Switch, switch};
 
 /// Far longer than each of these tests takes.
@@ -31,6 +32,26 @@ async fn listen_with(router: Router, timeouts: Timeouts) -> (TempDir, Switch) {
             .serve(bound, stop),
     );
     (dir, switch)
+}
+
+#[tokio::test]
+async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = ListenAddress::Unix(dir.path().join("s"));
+    let bound = BoundListener::bind(&place, &Access::Everybody).await.unwrap().remove(0);
+    let limits = HttpLimits::new(Ceiling::new(100, 0));
+    let listener = HttpListener {
+        router: Router::new(),
+        permit: move |_| limits.permit(),
+        tls: |_| Some(tls_settings()),
+        timeouts: Timeouts { idle: LONG, unread: LONG },
+    };
+    let (switch, stop) = switch();
+    tokio::spawn(listener.serve(bound, stop));
+    let _client = connect(dir.path()).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    switch.stop();
+    assert!(switch.wait_until_drained(Instant::now() + TLS_HANDSHAKE_TIMEOUT / 2).await);
 }
 
 async fn connect(dir: &Path) -> UnixStream {
