@@ -17,8 +17,8 @@ use crate::wire::jmap::{Answer, MethodError, SetError};
 /// a form that can be stored.
 ///
 /// # Errors
-/// `BlobNotFound`; `TooLarge`; `invalidSieve` with all errors and warnings; `RateLimit` if the
-/// request reads too much; those of reading.
+/// `BlobNotFound`; `TooLarge`; `invalidSieve` if the source is empty, or with all errors and warnings
+/// if it has errors; `RateLimit` if the request reads too much; those of reading.
 pub(super) fn checked_source(
     call: &Call<'_>,
     account: &Account,
@@ -33,6 +33,11 @@ pub(super) fn checked_source(
     if size > max as u64 {
         let description = format!("a script may have at most {max} bytes");
         return Err(SetError::TooLarge(description).into());
+    }
+    if size == 0 {
+        // RFC 9661 §2.2, though the grammar of RFC 5228 has a script without commands.
+        let description = "line 1: error: a script has at least one character";
+        return Err(SetError::other("invalidSieve", description).into());
     }
     let source = context.blob_range(blob, 0..size)?;
     let check = context.filter.check_script(&source);

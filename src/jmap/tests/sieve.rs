@@ -80,8 +80,8 @@ impl Fixture {
         (names, list.iter().find(|one| one["isActive"] == true).map(name))
     }
 
-    fn upload(&self, source: &str) -> String {
-        let stored = self.context.keep_upload(self.account(), source.as_bytes(), "text/plain");
+    fn upload(&self, source: impl AsRef<[u8]>) -> String {
+        let stored = self.context.keep_upload(self.account(), source.as_ref(), "text/plain");
         stored.unwrap().to_string()
     }
 
@@ -172,7 +172,7 @@ fn refused_script_gets_its_error_and_changes_nothing() {
     });
     let (keep, bad) = (bed.upload(KEEP), bed.upload("keeep;\nrequire \"nothing\";\n"));
     // A source of 65 bytes, one too many; and one for the third script.
-    let (large, full) = (bed.upload(&format!("#{}\n", "x".repeat(63))), bed.upload("stop;"));
+    let (large, full) = (bed.upload(format!("#{}\n", "x".repeat(63))), bed.upload("stop;"));
     let taken = bed.store("taken", KEEP);
     let state = bed.get()["state"].clone();
     let refused = bed.set(json!({
@@ -390,12 +390,27 @@ fn validate_says_what_is_wrong_and_stores_nothing() {
     assert!(error["description"].as_str().unwrap().contains("line 2, column "), "{error}");
     // What the site cannot do is an error, too.
     assert_eq!(validate(&bed.upload("require \"spamtest\";"))["type"], "invalidSieve");
-    assert_eq!(validate(&bed.upload(&" ".repeat(65)))["type"], "tooLarge");
+    assert_eq!(validate(&bed.upload(" ".repeat(65)))["type"], "tooLarge");
     assert_eq!(validate("bx")["type"], "blobNotFound");
     // The blob of a stored script can be checked again.
     assert_eq!(validate(&bed.blob_id(&bed.store("s", "stop;"))), Value::Null);
     assert_eq!(bed.names().0, ["s"]);
     assert_eq!(bed.fails("SieveScript/validate", json!({})), "invalidArguments");
+}
+
+/// RFC 9661 §2.2.
+#[test]
+fn script_is_text_of_at_least_one_character() {
+    let bed = Fixture::with(filter::Settings::default());
+    for source in [&b""[..], b"# \xff\nkeep;"] {
+        let blob = bed.upload(source);
+        let error = &bed.ask("SieveScript/validate", json!({"blobId": blob}))["error"];
+        assert_eq!(error["type"], "invalidSieve");
+        assert!(error["description"].as_str().unwrap().contains("line 1"), "{error}");
+        let refused = bed.set(json!({"create": {"k": {"name": "x", "blobId": blob}}}));
+        assert_eq!(refused["notCreated"]["k"]["type"], "invalidSieve");
+    }
+    assert!(bed.names().0.is_empty());
 }
 
 /// Only an import stores a script with errors. Here it is put into the store directly.
