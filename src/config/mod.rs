@@ -199,7 +199,8 @@ pub struct RelaySection {
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
-    /// The longest wait for one answer of the relay; ten times as long after a message.
+    /// The longest wait for one answer of the relay; for the answer to a whole message, ten times
+    /// as long.
     pub timeout: DurationValue,
     /// The most actions that are sent at a time.
     pub concurrency: usize,

@@ -97,7 +97,7 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     results
 }
 
-/// Whether this is the first word in the raw value of a field, after blanks and line ends.
+/// Whether `word` is the first word in the raw value of a field, after blanks and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = value

@@ -118,7 +118,8 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
-/// Notes how far the history has come, once a day, and purges what is older than it is kept.
+/// Notes how far the history has come, once a day, and purges the history that is older than
+/// `Settings::history`.
 fn purge_history(
     store: &Store,
     account: AccountId,
