@@ -346,7 +346,7 @@ impl Directory {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
-                // A repair writes the lost row of a primary address anew, so the account gets none.
+                // A repair would write the row of a primary address anew: the account keeps none.
                 txn.set_account(&AccountRow {
                     active: false,
                     primary: Address::from_parts("", ""),
@@ -400,8 +400,9 @@ impl Directory {
         account: Option<AccountId>,
         address: &Address,
     ) -> Result<(), Error> {
-        // If the row of the address is lost, the id tells whether it was of this account. A new
-        // account has no id yet; that of the site stands for it, which never has addresses.
+        // If the row of the address is lost, the id tells whether the address was of this account.
+        // A new account (`None`) has no id yet: the id of the site is passed, which never has
+        // addresses.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let (cache, settings) = (self.cache()?, self.settings().get());
         for (id, row) in self.0.store.snapshot().accounts()? {

@@ -310,7 +310,7 @@ pub struct VerifySection {
     pub on: bool,
     /// If empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<NameServer>,
-    /// The longest time for all questions about one message.
+    /// The longest time for all queries to name servers about one message.
     pub timeout: DurationValue,
     /// The most answers of name servers that are kept in memory.
     pub cache: u64,
@@ -350,7 +350,7 @@ pub struct DkimKeySection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpkeepSection {
-    /// How long a destroyed message can be restored.
+    /// How long a destroyed email can be restored.
     pub restore: DurationValue,
     /// How long the history of mailboxes is kept, by which clients catch up.
     pub history: DurationValue,

@@ -7,8 +7,8 @@
 //! - All of this is in memory, and is learned anew after a restart.
 //! - Rests are measured by monotonic time.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends first is
-//!   forgotten. The refusals of single recipients are counted for as many domains; at that bound,
-//!   all these counts begin anew.
+//!   forgotten. The number of domains for which refusals of single recipients are counted has the
+//!   same bound; there, all these counts begin anew.
 
 use std::collections::BTreeMap;
 

@@ -170,8 +170,8 @@ pub fn next_step(
         return finish(action, after, failed, note, now, pace);
     }
     let due = match &error {
-        // Attempts at once come to an end, because each of them settles a recipient, or converts the
-        // message (once).
+        // Attempts at once come to an end, because each of them settles a recipient, or converts
+        // the message (once).
         None if has_progress || is_converted => now,
         _ => now.after(pace.delay(action.attempts, jitter)),
     };

@@ -260,12 +260,13 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// Skips to the end of the word in which the parser stands. Does nothing at its end.
+    /// Skips a quoted string, or the rest of a word up to one. Does nothing at the end of a word.
     fn skip_word(&mut self) -> Option<()> {
         if self.at_word_end() {
             return Some(());
         }
-        // A value is skipped whole, any other character by itself.
+        // `value` takes at least one character of a word. If it ever took none, one would be skipped
+        // here, so that the loops of the callers end.
         let before = self.rest.len();
         self.value()?;
         if self.rest.len() == before {

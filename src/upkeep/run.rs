@@ -93,7 +93,8 @@ impl UpkeepWaker {
         self.wakeup.notify_all();
     }
 
-    /// Rests for `time`, or until upkeep is stopped. Returns whether to continue.
+    /// Rests for `time`, or until upkeep is stopped. Returns whether to continue; a `time` of zero
+    /// only asks that.
     fn rest(&self, time: Duration) -> bool {
         let mut requests = self.requests.lock();
         let watch = Stopwatch::start();

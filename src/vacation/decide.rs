@@ -3,7 +3,7 @@
 //! - The rules are checked in a fixed order, and the first that applies is recorded. Whether the
 //!   owner knows the sender is looked up last, because it is expensive.
 //! - How many replies may be sent in a time is not checked here but when a message is delivered,
-//!   after the reply is composed, because that check also counts the reply (`RateLimiter::charge`).
+//!   after the reply is composed, because that check counts as a reply.
 
 use super::notice::Notice;
 use super::own_id::is_own_id;

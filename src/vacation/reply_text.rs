@@ -27,8 +27,8 @@ pub(super) struct ReplyText<'a> {
 ///
 /// All of these domains are folded (`Identity`, `VacationResponse`), and so are those of `layers`.
 /// The primary address is one of `Identity::addresses`, unless its row in the directory is damaged.
-/// Its domain is inside even then, but an alias domain that stands for its domain is inside only if
-/// another own address has its domain.
+/// Its domain is inside even then; an alias domain of its domain only if another own address is
+/// there.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {

@@ -88,8 +88,8 @@ impl Logins {
         Ok(AccountKeys { salt: salt.to_vec(), iterations, keys })
     }
 
-    /// Logs in with a password that the client has proven by these keys of it. `None` if the
-    /// account does not have the password any more, or if nobody has the name.
+    /// Logs in with the password of the keys `proven`, which the client has proven to have. `None`
+    /// if the account does not have the password any more, or if nobody has the name.
     ///
     /// # Errors
     /// Those of `Directory::find_account`.

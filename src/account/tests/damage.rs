@@ -75,6 +75,8 @@ impl Fixture {
             .collect()
     }
 
+    /// Repairs all that is wrong, and returns how many faults were left because the store does not
+    /// have the right row.
     fn repair(&self) -> u64 {
         let done = self
             .store
