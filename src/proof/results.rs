@@ -265,8 +265,8 @@ impl<'a> ResultsParser<'a> {
         if self.at_word_end() {
             return Some(());
         }
-        // `value` takes at least one character of a word. If it ever took none, one would be skipped
-        // here, so that the loops of the callers end.
+        // `value` takes at least one character of a word. If it ever took none, one would be
+        // skipped here, so that the loops of the callers end.
         let before = self.rest.len();
         self.value()?;
         if self.rest.len() == before {

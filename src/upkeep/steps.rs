@@ -286,8 +286,8 @@ fn sweep_shares(
 }
 
 /// Deletes messages without a reference. A message is noted for this when it loses its last
-/// reference, or by `sweep_messages`. If a commit wrote one of the messages meanwhile, the step does
-/// nothing, and the next round tries again.
+/// reference, or by `sweep_messages`. If a commit wrote one of the messages meanwhile, the step
+/// does nothing, and the next round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
