@@ -140,9 +140,8 @@ fn default_subject(original: &str) -> String {
     if is_marked { original.to_owned() } else { format!("Auto: {original}") }
 }
 
-/// The References of the reply (RFC 5322 §3.6.4): those of the original, or if it has none, its
-/// In-Reply-To if that is a single id; then the id of the original. Empty if the original has no
-/// usable id.
+/// The References of the reply (RFC 5322 §3.6.4): those of the original, or without any its only
+/// In-Reply-To, and then its own id. Empty if the original has no usable id.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(original) = usable_message_id(facts) else { return Vec::new() };
     let mut ids = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
