@@ -45,7 +45,7 @@ pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 
 impl std::fmt::Debug for LevelHandle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Handle(..)")
+        out.write_str("LevelHandle(..)")
     }
 }
 
@@ -103,6 +103,8 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
             None,
             Some(
                 fmt::layer()
+                    // They would be reported by `eprintln!`, which panics if standard error cannot
+                    // be written.
                     .log_internal_errors(false)
                     .with_writer(std::io::stderr)
                     .with_ansi(colours)

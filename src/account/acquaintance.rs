@@ -52,8 +52,8 @@ impl AccountLookup for AccountSnapshot<'_> {
 }
 
 impl AccountSnapshot<'_> {
-    /// Whether one of the first `MAX_EMAILS_EXAMINED` emails with exactly this address in To, Cc or
-    /// Bcc was written by the owner.
+    /// Whether one of the emails with exactly this address in To, Cc or Bcc was written by the
+    /// owner: of the first `MAX_EMAILS_EXAMINED` in the order of `scan_emails_with_text`.
     fn has_written_to(&self, address: &Address) -> Result<bool, Error> {
         let (snapshot, account) = (self.snapshot, self.account);
         let sent = snapshot

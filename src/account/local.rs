@@ -198,7 +198,7 @@ impl Directory {
     /// Gives an account the mail for those addresses of a domain that no account has.
     ///
     /// # Errors
-    /// The same as `add_alias`, except that a catch-all is the name of no account.
+    /// Those of `add_alias` with the catch-all as the address, which is not compared with names.
     pub fn add_catch_all(&self, account: AccountId, domain: &str) -> Result<(), Error> {
         let _guard = self.0.change_lock.lock();
         let domain = crate::model::address::fold_domain(domain);
@@ -213,7 +213,7 @@ impl Directory {
     /// # Errors
     /// `Conflict` if the two domains are the same, if the domain is an alias already, if the rule
     /// above would be broken, or if an account's name would resolve to another account. `Corrupt`
-    /// if the row of an address in the domain is damaged; others if the store fails.
+    /// if the row of an address that decides this is damaged; others if the store fails.
     pub fn add_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let fold = crate::model::address::fold_domain;
         let (alias, real) = (fold(alias), fold(real));
@@ -228,6 +228,7 @@ impl Directory {
                     address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
                 let row = match row {
                     Ok(row) => row,
+                    // A damaged row of the alias domain itself (`@@`) is written anew below.
                     Err(damage) if is_in_alias && !address.starts_with("@@") => return Err(damage),
                     Err(_) => continue,
                 };
@@ -339,13 +340,13 @@ impl Directory {
         self.erase(account)
     }
 
-    /// Removes an account in the steps of the module documentation. It may have been removed in
-    /// part.
+    /// Removes an account, which may have been removed in part, in the steps of the module
+    /// documentation.
     fn erase(&self, account: AccountId) -> Result<(), Error> {
         self.commit(account, |txn| {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
-                // With a primary address, a repair could write its lost row anew.
+                // A repair would write the row of a primary address anew: the account keeps none.
                 txn.set_account(&AccountRow {
                     active: false,
                     primary: Address::from_parts("", ""),
@@ -399,8 +400,9 @@ impl Directory {
         account: Option<AccountId>,
         address: &Address,
     ) -> Result<(), Error> {
-        // If the row of the address is lost, the id tells whether it was of this account. A new
-        // account has no id yet; that of the site stands for it, which never has addresses.
+        // If the row of the address is lost, the id tells whether the address was of this account.
+        // A new account (`None`) has no id yet: the id of the site is passed, which never has
+        // addresses.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let (cache, settings) = (self.cache()?, self.settings().get());
         for (id, row) in self.0.store.snapshot().accounts()? {

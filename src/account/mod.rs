@@ -76,8 +76,8 @@ impl Settings {
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that matched, in its stored form and real domain. It is without the detail if it
-    /// matched only so; otherwise it is whole.
+    /// The address that matched, in its stored form and real domain; without the detail if `detail`
+    /// is set.
     pub address: Address,
     /// In stored form; `None` if the address matched as a whole or by a catch-all.
     pub detail: Option<String>,
@@ -314,7 +314,8 @@ impl Directory {
     ///
     /// # Errors
     /// `Corrupt` if `name` may belong to an account whose row is damaged or lost; others if the
-    /// store cannot be read.
+    /// store cannot be read. An address that has no row is nobody's, though it could be the name of
+    /// a damaged account.
     pub fn find_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
         let cache = self.cache()?;
         let id = name.parse::<AccountId>().ok();

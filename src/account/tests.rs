@@ -532,6 +532,7 @@ fn password_that_is_set_can_be_proven_and_no_other() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory.clone(), clock).unwrap();
     let keys = logins.scram_keys("ANN@example.org").unwrap();
+    // The password name "" is not used, so the keys are derived with the stored salt.
     let derived = |password| directory.scram_keys(ann, "", password).unwrap().keys;
     let (one, two) = (derived("one"), derived("two"));
     assert_eq!(keys.keys, [one.clone(), two.clone()]);
@@ -543,7 +544,7 @@ fn password_that_is_set_can_be_proven_and_no_other() {
     assert!(!logins.may_act_as(&login, "old@example.org").unwrap());
     assert!(!logins.may_act_as(&login, "nobody@example.org").unwrap());
 
-    // An account without keys and a name that nobody has are told the same.
+    // An account without keys is answered like a name that nobody has.
     for name in ["old@example.org", "nobody@example.org", "nobody"] {
         let other = logins.scram_keys(name).unwrap();
         assert_eq!((other.keys.len(), other.iterations), (0, keys.iterations), "{name}");

@@ -288,7 +288,7 @@ impl Config {
             // full, all tables are flushed together.
             memtable_bytes: default.memtable_bytes.min(buffers / 2),
             total_memtable_bytes: buffers,
-            // More than the buffers, so that a flush usually begins because of these.
+            // More than the buffers, so that a flush usually begins because they are full.
             log_bytes: self.store.write_buffers.0.saturating_mul(2),
             jobs: self.store.jobs.unwrap_or(default.jobs),
             ..default

@@ -201,7 +201,8 @@ pub struct RelaySection {
     pub password_file: Option<PathBuf>,
     /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
-    /// The longest wait for one answer of the relay; ten times as long after a message.
+    /// The longest wait for one answer of the relay; for the answer to a whole message, ten times
+    /// as long.
     pub timeout: DurationValue,
     /// The most actions that are sent at a time.
     pub concurrency: usize,
@@ -311,7 +312,7 @@ pub struct VerifySection {
     pub on: bool,
     /// If empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<NameServer>,
-    /// The longest time for all questions about one message.
+    /// The longest time for all queries to name servers about one message.
     pub timeout: DurationValue,
     /// The most answers of name servers that are kept in memory.
     pub cache: u64,
@@ -351,7 +352,7 @@ pub struct DkimKeySection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpkeepSection {
-    /// How long a destroyed message can be restored.
+    /// How long a destroyed email can be restored.
     pub restore: DurationValue,
     /// How long the history of mailboxes is kept, by which clients catch up.
     pub history: DurationValue,

@@ -62,8 +62,8 @@ impl Default for SieveSection {
 }
 
 impl Config {
-    /// Returns what scripts may do. The scripts of the site are not read, so its lists of them are
-    /// empty; `filter_settings` has them.
+    /// Returns what scripts may do. `before` and `after` are empty, because the scripts of the site
+    /// are not read; `filter_settings` reads them.
     #[must_use]
     pub fn script_settings(&self) -> Settings {
         let section = &self.sieve;

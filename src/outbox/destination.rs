@@ -7,8 +7,8 @@
 //! - All of this is in memory, and is learned anew after a restart.
 //! - Rests are measured by monotonic time.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends first is
-//!   forgotten. The refusals of single recipients are counted for as many domains; at that bound,
-//!   all these counts begin anew.
+//!   forgotten. The number of domains for which refusals of single recipients are counted has the
+//!   same bound; there, all these counts begin anew.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Trouble {
 
     /// Notes that the probe ended. What it learned of the destination, if anything, is recorded
     /// afterwards.
-    pub fn cancel_probe(&mut self) {
+    pub fn end_probe(&mut self) {
         self.is_probed = false;
     }
 }
@@ -128,8 +128,8 @@ impl Destinations {
     }
 
     /// Notes that a domain refused one recipient temporarily. `RECIPIENT_REFUSALS_BEFORE_REST` of
-    /// these in a row count as a refusal of the domain. Once it has refused as a whole, each of
-    /// them counts as such a refusal, until `record_success`.
+    /// these in a row count as a refusal of the domain as a whole. After a refusal as a whole, each
+    /// refusal of a recipient counts as another one, until `record_success`.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,
@@ -157,10 +157,10 @@ impl Destinations {
         self.recipient_refusals.remove(&domain);
     }
 
-    /// Notes that the probe of a domain ended (`Trouble::cancel_probe`).
-    pub fn cancel_probe(&mut self, domain: DomainDigest) {
+    /// Notes that the probe of a domain ended (`Trouble::end_probe`).
+    pub fn end_probe(&mut self, domain: DomainDigest) {
         if let Some(trouble) = self.troubles.get_mut(&domain) {
-            trouble.cancel_probe();
+            trouble.end_probe();
         }
     }
 

@@ -44,7 +44,7 @@ pub use schedule::{
 };
 
 /// The `last_error` of a submission while the queue is held, shown as its `smtpReply`. Rows store
-/// this text and are recognized by it, so it must not change. It leaves out the reason, which
+/// this text and are recognised by it, so it must not change. It leaves out the reason, which
 /// concerns only the administrator.
 pub const HELD: &str = "451 4.3.2 nothing is sent at this site until its administrator has looked \
                         at the queue: it waits";

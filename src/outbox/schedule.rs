@@ -125,8 +125,8 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A later time was written while the clock was wrong; or the owner chose a later time to send,
-    // and now has the action tried by hand before it.
+    // A later end of the lifetime was written while the clock was wrong; or the owner chose a later
+    // time to send, and the action is tried by hand before that time.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
@@ -170,8 +170,8 @@ pub fn next_step(
         return finish(action, after, failed, note, now, pace);
     }
     let due = match &error {
-        // This comes to an end because each such attempt settles a recipient, or converts the
-        // message (once).
+        // Attempts at once come to an end, because each of them settles a recipient, or converts
+        // the message (once).
         None if has_progress || is_converted => now,
         _ => now.after(pace.delay(action.attempts, jitter)),
     };

@@ -324,7 +324,7 @@ fn destination_that_refuses_gets_one_probe_at_a_time() {
     let (down, healthy) = ([1; 8], [2; 8]);
     let at = |minutes: u64| MonotonicMillis(minutes * 60_000);
     destinations.record_refusal(down, at(0), &pace, 0);
-    // Refusals of others that were under way at the time count as one.
+    // Another refusal during the rest, by an action that was under way, does not count.
     destinations.record_refusal(down, at(0), &pace, 0);
     assert_eq!(
         (destinations.permission(down, at(0)), destinations.permission(healthy, at(0))),

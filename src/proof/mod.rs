@@ -2,7 +2,8 @@
 //!
 //! - Results of a trusted server before this one (RFC 8601) are believed.
 //! - If there are none, and the site wants it, the message is verified here.
-//! - The envelope sender is judged, and not the From field, since a reply goes there.
+//! - The envelope sender is judged, and not the From field, since a reply goes to the envelope
+//!   sender.
 
 mod client;
 mod domain;

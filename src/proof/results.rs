@@ -97,7 +97,7 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     results
 }
 
-/// Whether this is the first word in the raw value of a field, after blanks and line ends.
+/// Whether `word` is the first word in the raw value of a field, after blanks and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = value
@@ -260,12 +260,13 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// Skips to the end of the word in which the parser stands. Does nothing at its end.
+    /// Skips a quoted string, or the rest of a word up to one. Does nothing at the end of a word.
     fn skip_word(&mut self) -> Option<()> {
         if self.at_word_end() {
             return Some(());
         }
-        // A value is skipped whole, any other character by itself.
+        // `value` takes at least one character of a word. If it ever took none, one would be
+        // skipped here, so that the loops of the callers end.
         let before = self.rest.len();
         self.value()?;
         if self.rest.len() == before {

@@ -163,7 +163,7 @@ impl SigningKey {
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Key({} {})", self.name(), self.algorithm)
+        write!(out, "SigningKey({} {})", self.name(), self.algorithm)
     }
 }
 

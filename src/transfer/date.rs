@@ -20,7 +20,7 @@ pub fn sent(raw: &[u8]) -> Option<UtcMillis> {
 }
 
 /// Returns a date if its year is from 1970 to 9999; `None` also for the first millisecond of 1970,
-/// `UtcMillis(0)`.
+/// `UtcMillis(0)`, which is more likely a date that was never set.
 #[must_use]
 pub fn plausible(at: UtcMillis) -> Option<UtcMillis> {
     (1..=253_402_300_799_999).contains(&at.0).then_some(at)

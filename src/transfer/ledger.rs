@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(ledger.of(b"a"), Some(&set(&["x"])));
         assert_eq!(ledger.of(b"b"), Some(&set(&[])));
         assert_eq!(ledger.of(b"c"), None);
-        // A line without a tab and a line without LF do not count. The other one has no name.
+        // A line without a tab and a line without LF do not count. The line `\t` has an empty name.
         assert_eq!(Ledger::parse(b"\xff\n\t\n\0"), Ledger::parse(b"\t\n"));
     }
 }

@@ -251,7 +251,8 @@ fn script_is_stored_once_and_activated_only_then() {
     for outcome in ["added", "there"] {
         assert_eq!(put_script(&store, &main), (outcome, composed.clone()));
     }
-    // A script that was stored before the import had a reason to change it is there as well.
+    // The stored script is the original, from which an import now makes another source: it is
+    // there, too.
     let changed = ScriptAppendRequest { source: b"new", original: b"keep;", ..main };
     assert_eq!(put_script(&store, &changed), ("there", composed.clone()));
     assert_eq!(put_script(&store, &script("gr\u{fc}n", "old")), ("differs", composed.clone()));

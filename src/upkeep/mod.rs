@@ -1,11 +1,12 @@
 //! The background work of a store: deletes what is past its retention time, folds the search index,
 //! and makes and drops listings.
 //!
-//! - A round runs every task of every account, in steps. A step is one commit of a bounded number
-//!   of rows, so the process can be killed at any point, and the account's lock is held for a short
-//!   time. (Steps that reclaim segments are bounded too, but are no commit of an account.)
+//! - A round runs every task of every account and of the site, in steps. A step is one commit of a
+//!   bounded number of rows, so the process can be killed at any point, and the account's lock is
+//!   held for a short time. (Steps that reclaim segments are bounded too, but are no commit of an
+//!   account.)
 //! - Accounts take turns. A turn goes through the account's tasks, and ends with the first step
-//!   that did work or leaves more to do.
+//!   that is not idle (`StepResult`).
 //! - After its turns the upkeep thread rests for several times as long as they took. Before the
 //!   next turn it waits, up to a bound, while other threads write. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
@@ -108,7 +109,8 @@ pub struct Upkeep {
 }
 
 enum StepResult {
-    /// The task has nothing more to do. The account's next task follows in the same turn.
+    /// The task has nothing more to do; at most it did the last of its work. The account's next
+    /// task follows in the same turn.
     Idle,
     /// `has_more` says whether the task has more steps.
     Worked { has_more: bool },

@@ -57,8 +57,8 @@ impl UpkeepRequests {
     }
 }
 
-/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns `true` after that,
-/// and `false` as soon as `rest` does: then upkeep must stop.
+/// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns whether upkeep may
+/// go on: `false`, at once, if `rest` returns `false`.
 fn yield_while_writing(
     in_flight: impl Fn() -> usize,
     mut rest: impl FnMut(Duration) -> bool,
@@ -93,7 +93,8 @@ impl UpkeepWaker {
         self.wakeup.notify_all();
     }
 
-    /// Rests for `time`, or until upkeep is stopped. Returns whether to continue.
+    /// Rests for `time`, or until upkeep is stopped. Returns whether to continue; a `time` of zero
+    /// only asks that.
     fn rest(&self, time: Duration) -> bool {
         let mut requests = self.requests.lock();
         let watch = Stopwatch::start();
@@ -227,8 +228,8 @@ impl Upkeep {
         }
     }
 
-    /// Runs at most `max_turns` turns of urgent work. If these do not finish it, all its accounts
-    /// are requested again. If the store takes no writes they are not: the next round has them.
+    /// Runs at most `max_turns` turns of urgent work. If the turns do not finish the work, all its
+    /// accounts are requested again; if the store takes no writes, they are left to the next round.
     /// Returns `false` if upkeep must stop.
     pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_turns: usize) -> bool {
         self.clear(waker);

@@ -118,7 +118,8 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
-/// Notes how far the history has come, once a day, and purges what is older than it is kept.
+/// Notes how far the history has come, once a day, and purges the history that is older than
+/// `Settings::history`.
 fn purge_history(
     store: &Store,
     account: AccountId,
@@ -284,9 +285,9 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// Deletes messages without a reference. They are noted when they lose the last one, or by
-/// `sweep_messages`. If a commit wrote one of them meanwhile, the step does nothing, and the next
-/// round tries again.
+/// Deletes messages without a reference. A message is noted for this when it loses its last
+/// reference, or by `sweep_messages`. If a commit wrote one of the messages meanwhile, the step
+/// does nothing, and the next round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,

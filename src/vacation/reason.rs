@@ -36,8 +36,8 @@ reasons! {
     /// The envelope sender, or an address within its tags, is a robot, a list or a bounce address
     /// (RFC 5230 §4.6).
     SystemSender = "system-sender",
-    /// Auto-Submitted says that a program sent it (RFC 3834 §5), or it answers another message and
-    /// has the subject of an out-of-office reply.
+    /// Auto-Submitted says that a program sent the message (RFC 3834 §5), or the message answers
+    /// another one and has the subject of an out-of-office reply.
     AutoSubmitted = "auto-submitted",
     /// The message has a field of a mailing list (RFC 2369, RFC 2919; RFC 5230 §4.6), or an X-Loop
     /// that is not empty.

@@ -383,7 +383,7 @@ fn reply_of_a_script_has_the_arguments_of_its_action() {
             ("ann@example.org", None),
         )
     };
-    // Variables of scripts are RFC 5229.
+    // Braces in the text of a script are no placeholders: scripts have variables (RFC 5229).
     let plain = reply(&script("Away, {from}: {until}"));
     assert_eq!(
         (plain.body_text().trim_end(), plain.field("Subject").unwrap().as_str()),

@@ -49,7 +49,8 @@ pub struct TooManyFailures(pub Duration);
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
 /// How many failures one account may owe, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
-/// The same for an account and a source that logged in to it before.
+/// How many failures an account may owe from one source that logged in to it before, and the time
+/// that each costs.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
 /// How many sources are counted, how many accounts, and how many pairs of both.
 const MAX_TRACKED_KEYS: usize = 65_536;

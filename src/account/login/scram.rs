@@ -3,9 +3,9 @@
 //!
 //! - The keys are stored beside the Argon2 hash when a password is set. A password that an earlier
 //!   version stored has none, so SCRAM refuses it until it is set again.
-//! - Only the name of an account is accepted, in any case of its ASCII letters. Its id and its
-//!   addresses are answered like names that nobody has: the salt that the server sends would tell
-//!   that they lead to the same account.
+//! - Only the name of an account is accepted, in any case of its ASCII letters. Its id, and each
+//!   address that is not its name, are answered like names that nobody has: the salt that the
+//!   server sends would tell that they lead to the same account.
 //! - The salt is a hash of the name with a secret of the store, whether or not an account has the
 //!   name, and it stays the same, so salts do not tell which names exist.
 //! - The salt is stored with the keys, and both stay valid when the account gets another name. From
@@ -88,8 +88,8 @@ impl Logins {
         Ok(AccountKeys { salt: salt.to_vec(), iterations, keys })
     }
 
-    /// Logs in with a password that the client has proven by these keys of it. `None` if the
-    /// account does not have the password any more, or if nobody has the name.
+    /// Logs in with the password of the keys `proven`, which the client has proven to have. `None`
+    /// if the account does not have the password any more, or if nobody has the name.
     ///
     /// # Errors
     /// Those of `Directory::find_account`.

@@ -75,6 +75,8 @@ impl Fixture {
             .collect()
     }
 
+    /// Repairs all that is wrong, and returns how many faults were left because the store does not
+    /// have the right row.
     fn repair(&self) -> u64 {
         let done = self
             .store
@@ -345,7 +347,7 @@ fn damaged_address_defers_only_mail_that_may_be_its_own() {
 #[test]
 fn address_with_an_unreadable_row_can_be_added_again() {
     let fixture = fixture();
-    // The account does not name one of the addresses, so nothing tells whose it was.
+    // Bob's row does not name `b.o.b@`, so nothing tells whose that address was.
     fixture.change(fixture.bob, |row| {
         row.addresses = Some(["@shop.example".to_owned(), "rob@shop.example".into()].into());
     });
@@ -421,7 +423,7 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
     assert!(many < few * 10, "{few} rows, then {many}");
 }
 
-/// A row whose key is no account id names no account, so it is nobody's damage but its own.
+/// An account's row under a key that is no account id affects only the account whose row it was.
 #[test]
 fn damaged_key_of_an_account_row_does_not_affect_others() {
     let fixture = fixture();

@@ -64,6 +64,7 @@ fn only_the_envelope_sender_is_notified_without_asking_the_owner() {
     assert_eq!(manual("Disposition-Notification-To: nobody"), None);
     let both = "Return-Path: <Bob@example.net>\nDisposition-Notification-To: Bob <Bob@EXAMPLE.net>";
     assert_eq!((manual(both), automatic(both)), (Some(true), Some(true)));
+    // Each replaces a text of `both`, so that the owner must be asked.
     for (from, to) in [
         ("<Bob@example.net>\n", "<bob@example.net>\n"),
         ("<Bob@example.net>\n", "<>\n"),

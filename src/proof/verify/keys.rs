@@ -3,7 +3,7 @@
 //! mail-auth looks up one key after another, so one silent name server would use up the time of all
 //! signatures. Here mail-auth runs twice, and asks no DNS itself. In the first run every key is
 //! temporarily unknown, and the signatures that fail for this reason show which keys are needed.
-//! The second run gets the records that were found from [`KeyRecords`].
+//! In the second run [`KeyRecords`] answers with the records that were found.
 //!
 //! ATPS records (RFC 6541) and addresses for failure reports (RFC 6651) are not looked up.
 

@@ -302,7 +302,7 @@ async fn results_of_trusted_servers_replace_verification() {
         PASSES
     );
     assert!(zone.dns.queries().is_empty(), "{:?}", zone.dns.queries());
-    // Results about other methods, or of other servers, do not.
+    // Results about other methods, or of other servers, do not replace it.
     for fields in [
         "mx.example.org; none",
         "mx.example.org; iprev=pass",

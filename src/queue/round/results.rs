@@ -37,8 +37,8 @@ impl Scheduler {
             longest: self.settings.relay_pause.saturating_mul(64),
             ..retry
         };
-        self.relay_trouble.cancel_probe();
-        self.destinations.cancel_probe(wakeup.domain);
+        self.relay_trouble.end_probe();
+        self.destinations.end_probe(wakeup.domain);
         match result {
             AttemptResult::Recorded(destinations, relay) => {
                 self.in_window.remove(&action_key(&wakeup));

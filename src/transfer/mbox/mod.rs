@@ -19,7 +19,7 @@
 //!   expect, and X-Restante has `crlf`. Any other message is written unchanged.
 //! - X-Restante has `open` if the message does not end with a line ending.
 //! - Files of other programs have no X-Restante. Flags are then read from the whole header and are
-//!   not removed from it. A message with LF only gets CRLF (`normalize_line_ends`).
+//!   not removed from it. A message without any CRLF gets CRLF for LF (`normalize_line_ends`).
 
 mod read;
 mod write;

@@ -10,9 +10,8 @@ use crate::transfer::flags::{MessageFlags, read_mbox_field};
 use crate::transfer::name::parse_id;
 use crate::transfer::{lf_to_crlf, normalize_line_ends};
 
-/// The number of bytes of a `From ` line that are read at least. The rest of a longer line may be
-/// ignored.
-const MAX_FROM_LINE_BYTES: usize = 1024;
+/// So many bytes of a `From ` line are read in any case. The rest of a longer line may be ignored.
+const FROM_LINE_BYTES: usize = 1024;
 /// The first message of a file is data of the program that wrote it (c-client, that is Pine and UW
 /// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`. Any other message, and
 /// any further one, is mail.
@@ -80,14 +79,14 @@ impl<R: BufRead> MboxReader<R> {
         let Some((from, at)) = self.next.take() else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
         // In the file a message may have more bytes: added fields, a `>` in each line, and a CR in
-        // each line that is removed. `entry` checks its own size.
+        // each line that is removed. `entry` checks the size of the message itself.
         let max_body = self.max_bytes.saturating_mul(2).saturating_add(64 * 1024);
         let (mut body, mut line, mut large) = (Vec::new(), Vec::new(), false);
         let mut after_blank = false;
         loop {
             let start = self.at;
             line.clear();
-            let left = max_body.saturating_sub(body.len()).max(MAX_FROM_LINE_BYTES);
+            let left = max_body.saturating_sub(body.len()).max(FROM_LINE_BYTES);
             let whole = self.line(&mut line, left)?;
             if line.is_empty() {
                 break;
@@ -119,7 +118,7 @@ impl<R: BufRead> MboxReader<R> {
         loop {
             let start = self.at;
             line.clear();
-            self.line(&mut line, MAX_FROM_LINE_BYTES)?;
+            self.line(&mut line, FROM_LINE_BYTES)?;
             match line.as_slice() {
                 b"" => return Ok(()),
                 b"\n" | b"\r\n" => {}
