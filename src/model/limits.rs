@@ -140,8 +140,8 @@ pub const MAX_ENVID_BYTES: usize = 100;
 pub const MAX_ORCPT_BYTES: usize = 500;
 /// For each response; the oldest are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
-/// The most recipients that the record of a delivery has, in all its retries together. It has at
-/// most as many emails.
+/// The most recipients that the record of a delivery has, in all its retries together. The
+/// record has at most as many emails.
 pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
 /// The most bytes of different refusals that the record of a delivery has.
 pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;

@@ -84,7 +84,7 @@ impl AttemptContext {
         let mut order = self.order.lock();
         match &next.step {
             ActionStep::Again(again) if again.due > self.store.clock().now() => {
-                order.wait((account, action.id), lanes(account, again), again.due);
+                order.postpone((account, action.id), lanes(account, again), again.due);
             }
             _ => order.forget((account, action.id)),
         }
@@ -178,6 +178,8 @@ fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
         {
             tracing::info!(%account, action = %id, kind, to, "sent");
         }
+        // The failed recipients are logged above. An action that is not open was sent before, and
+        // is only removed now.
         _ => {}
     }
 }
