@@ -42,6 +42,7 @@ impl AttemptContext {
                     }
                 }
             };
+            // The log of decisions says of a message whose reply was dropped that it got none.
             for dependant in &dropped_dependants {
                 txn.take_back_answer(dependant, NOT_SENT, "what it depends on was not sent")?;
             }
