@@ -172,8 +172,8 @@ impl AttemptContext {
     ///   now.
     /// - If a person asked for the action (`RetryOrder::is_early`), or it was held back long enough
     ///   (`order_deadline`), the order stays, and all may be tried (`usize::MAX`).
-    /// - If none may be tried, the action is postponed in `RetryOrder`, and the error is the time
-    ///   until then.
+    /// - If none may be tried, the action is postponed in `RetryOrder`. The error is the time until
+    ///   which it is postponed.
     fn recipients_in_order(
         &self,
         account: AccountId,

@@ -124,7 +124,7 @@ impl AttemptContext {
 
     /// Composes the report to the sender about the recipients that `next` gives up; `None` if there
     /// are none, or if `dsn::compose_failed` makes no report. Its Message-ID follows from the
-    /// action and the number of its attempts, so that a repeated record has the same one.
+    /// action and the number of its attempts, so that a repeated report has the same one.
     fn compose_report(
         &self,
         account: AccountId,

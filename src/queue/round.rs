@@ -6,7 +6,7 @@
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
-//!   action, one action probes the relay.
+//!   action that is ready, one action probes the relay.
 //! - A domain that refuses mail rests in the same way. An action that a person asks for is tried
 //!   nevertheless.
 //! - Rests are measured by monotonic time.
@@ -321,8 +321,7 @@ impl Scheduler {
         }
     }
 
-    /// Leaves a wake-up alone for four times the first pause of the relay: a minute by
-    /// default.
+    /// Leaves a wake-up alone for four times the first pause of the relay: a minute by default.
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         let until = now.after(self.settings.relay_pause.saturating_mul(4));
         self.resting.insert(action_key(&wakeup), (until, wakeup));
