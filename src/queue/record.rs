@@ -1,5 +1,5 @@
-//! Records the result of an attempt: the next state of the action, its dependants, and a report to
-//! the sender, all in one commit.
+//! Records the result of an attempt in one commit: the next state of the action, what becomes of
+//! its dependants (the actions whose `Action::after` it is), and a report to the sender.
 
 use super::attempt::{AttemptContext, AttemptResult, lanes, nothing_learned};
 use crate::model::{AccountId, Action, ActionState, RecipientState};
