@@ -63,6 +63,7 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
         make(store, BUSY);
     }
     let idle = || ();
+    // Without the listing, upkeep has none to fill, so only the other work is measured.
     let drop_list =
         || while store.commit(large.id, |txn| txn.drop_listing(INBOX, FILTER, 2_000)).unwrap().0 {};
     let begin_list = || {
@@ -191,9 +192,9 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 /// email and the frontier tells how many there are.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
-    let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
+    let listings = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
     let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
-    match kept.iter().find(|kept| kept.filter == FILTER).map(|kept| kept.stage) {
+    match listings.iter().find(|listing| listing.filter == FILTER).map(|listing| listing.stage) {
         Some(ListingStage::Filling(upto)) if upto.0 > 0 => {
             (newest.received_at().0 - upto.received_at().0) / EVERY
         }

@@ -23,7 +23,7 @@ pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
-/// The time between two emails in milliseconds. `change::some` relies on it.
+/// The time between two emails in milliseconds. `change::some` and `background::looked` rely on it.
 pub(crate) const EVERY: i64 = 60_000;
 /// The most commits that are pending at a time.
 const MAX_PENDING: usize = 64;
@@ -35,8 +35,8 @@ pub(crate) struct Account {
     pub(crate) size: u64,
 }
 
-/// Returns the account for a size, filled to at least that many emails. The size is
-/// also the account's id.
+/// Returns the account for a size, filled to at least that many emails. The size is also the
+/// account's id.
 pub(crate) fn account(store: &Store, size: u64) -> Account {
     let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
     if store.snapshot().account(account.id).unwrap().is_none() {

@@ -90,6 +90,7 @@ pub enum FilterAction {
 /// Where a message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreTarget {
+    /// Not in `FilterResult::actions`: `deliver` has it for a kept message.
     Inbox,
     /// If it is gone when the message is stored, the Inbox takes its place.
     Mailbox(MailboxUid),

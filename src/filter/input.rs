@@ -1,4 +1,4 @@
-//! What the engine is told of a message beside the message itself: its envelope, and the account
+//! What the engine is told of a message besides the message itself: its envelope, and the account
 //! that gets it. Deliveries, runs over stored mail and trials tell it here.
 
 use restante_sieve::{AddressSpec, DsnParameters, Input, Outcome, RunLimits, Script, Trace, World};

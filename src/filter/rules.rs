@@ -1,8 +1,10 @@
 //! Finds the rules of a script. Deliveries count how often each fires.
 //!
 //! - A rule is a block of `if`, `elsif` or `else` that contains a command other than another `if`.
-//!   A command that acts on the message and is in no such block is a rule of its own.
-//! - A rule fires for a message if such a command of its block runs, or the command that it is.
+//!   A command that acts on the message and is in no rule is a rule of its own.
+//! - A rule that is a command fires for a message if this command runs.
+//! - A rule that is a block fires if one of its commands other than `if` runs. Commands in a loop
+//!   belong to the block around the loop; those of an inner `if` do not belong to the outer block.
 //! - The place where a rule begins identifies it: the `if`; after `elsif`, the test; of an `else`,
 //!   its first command other than `if`; or the command that it is. No two rules of a script begin
 //!   at the same byte.

@@ -372,6 +372,7 @@ impl<'a> Sequence<'a> {
                         reason,
                     });
                 }
+                // The plan has no implicit keep then, which is all that `discard` does.
                 Action::Discard => {}
                 Action::Vacation(intent) => {
                     self.add(FilterAction::Vacation(Box::new(vacation_script(*intent))));

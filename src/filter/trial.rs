@@ -64,7 +64,7 @@ pub struct TrialAccount<'a> {
 /// What a script would do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialResult {
-    /// The actions, each as a text, and the implicit keep. If the run failed, only the latter.
+    /// The actions, each as a text, and the implicit keep. If the run failed, only the keep.
     pub actions: Vec<String>,
     /// The plan of the engine as JSON.
     pub plan: Value,

@@ -68,7 +68,7 @@ impl AccountMailboxes {
 }
 
 /// The scripts of an account, by name.
-type AccountScripts = HashMap<String, (ObjectId, BlobHash)>;
+type ScriptsByName = HashMap<String, (ObjectId, BlobHash)>;
 
 /// What one run of a script may ask about the account, the message and the host.
 pub(super) struct AccountWorld<'a> {
@@ -78,7 +78,7 @@ pub(super) struct AccountWorld<'a> {
     /// Read when the script first asks for a mailbox.
     mailboxes: OnceCell<AccountMailboxes>,
     /// Read when the script first includes another one.
-    scripts: OnceCell<AccountScripts>,
+    scripts: OnceCell<ScriptsByName>,
     /// By name, the scripts of the account that were included so far. Their lines and rules are
     /// looked up here after the run.
     pub(super) included: RefCell<BTreeMap<String, IncludedScript>>,
@@ -124,7 +124,7 @@ impl<'a> AccountWorld<'a> {
         Ok(self.mailboxes.get_or_init(|| AccountMailboxes::new(read.into_iter().collect())))
     }
 
-    fn scripts(&self) -> Result<&AccountScripts, HostError> {
+    fn scripts(&self) -> Result<&ScriptsByName, HostError> {
         if let Some(known) = self.scripts.get() {
             return Ok(known);
         }

@@ -62,8 +62,8 @@ pub struct Variant {
 pub enum Days {
     /// Monday (1) to Sunday (7).
     Weekday(u8),
-    /// From the first day of each month to the second, both included. If the first is greater, the
-    /// range goes past the end of the month.
+    /// The days of each month from one number to another, both included. If the number of the first
+    /// day is greater, the range goes past the end of the month.
     Monthdays(u8, u8),
 }
 

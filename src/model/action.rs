@@ -22,7 +22,7 @@ pub struct Action {
     /// Given up after this time. An action that may be sent twice (not `at_most_once` in
     /// `outbox::rules`) is tried once more, because the clock may have been wrong.
     pub expires: UtcMillis,
-    /// Attempts after which some recipient still waited, and which had an error or made no progress
+    /// Counts the attempts that left a recipient outstanding, and had an error or made no progress
     /// (`outbox::next_step`). A retry by hand resets the number.
     pub attempts: u32,
     /// The error that was recorded last; `None` before the first.
@@ -76,6 +76,7 @@ pub struct Target {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RecipientState {
+    /// Outstanding: neither sent nor failed.
     #[default]
     Waiting,
     /// The next hop accepted the message, with this reply.
@@ -106,6 +107,7 @@ pub enum ActionKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActionState {
+    /// Waits for the time `Action::due`, or for its turn after it.
     Waiting,
     /// An attempt has begun. This state is recorded before the final dot of the message is sent.
     Attempting,
@@ -120,13 +122,13 @@ pub enum ActionState {
 }
 
 impl Target {
-    /// Returns a waiting recipient without parameters.
+    /// Returns an outstanding recipient without parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
         Self { address, notify: None, original: None, state: RecipientState::Waiting }
     }
 
-    /// Returns a waiting recipient of whom no reports are wanted (NOTIFY=NEVER).
+    /// Returns an outstanding recipient of whom no reports are wanted (NOTIFY=NEVER).
     #[must_use]
     pub fn without_reports(address: Address) -> Self {
         Self {
@@ -135,8 +137,9 @@ impl Target {
         }
     }
 
+    /// Whether the message is still to be sent to this recipient.
     #[must_use]
-    pub fn waits(&self) -> bool {
+    pub fn is_outstanding(&self) -> bool {
         self.state == RecipientState::Waiting
     }
 }
@@ -181,10 +184,13 @@ impl ActionState {
 }
 
 impl Action {
-    /// Returns the first recipient that waits, or else the first one.
+    /// Returns the first outstanding recipient, or else the first one.
     #[must_use]
     pub fn next_recipient(&self) -> Option<&Target> {
-        self.recipients.iter().find(|target| target.waits()).or_else(|| self.recipients.first())
+        self.recipients
+            .iter()
+            .find(|target| target.is_outstanding())
+            .or_else(|| self.recipients.first())
     }
 
     /// Returns the first three recipients and the number of the others, for people.

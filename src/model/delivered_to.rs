@@ -8,7 +8,8 @@
 //!   beginning a parser of headers may skip. A caller that needs it parses the header.
 
 /// The beginning of the search text; the address follows, or nothing if it is `Unclear`. The space
-/// keeps it apart from other search texts: ids have no space, and addresses none before the `@`.
+/// keeps it apart from other search texts: ids and media types have no space, and an address begins
+/// with its domain (`Address::reversed_domain`), which has none.
 pub const SEARCH_TEXT_PREFIX: &str = "delivered-to ";
 
 const NAME: &[u8] = b"delivered-to";

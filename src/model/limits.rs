@@ -140,8 +140,8 @@ pub const MAX_ENVID_BYTES: usize = 100;
 pub const MAX_ORCPT_BYTES: usize = 500;
 /// For each response; the oldest are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
-/// The most recipients that the record of a delivery has, in all its retries together. It has at
-/// most as many emails.
+/// The most recipients that the record of a delivery has, in all its retries together. The
+/// record has at most as many emails.
 pub const MAX_DELIVERY_RECIPIENTS: usize = MAX_RECIPIENTS;
 /// The most bytes of different refusals that the record of a delivery has.
 pub const MAX_DELIVERY_REFUSAL_BYTES: usize = 64 << 10;
@@ -209,10 +209,10 @@ pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// How long the sending of other actions is tried (RFC 5321 §4.5.4.1 asks for at least four to five
 /// days).
 pub const QUEUE_LIFETIME: Duration = Duration::from_secs(5 * 24 * 3600);
-/// How long mail waits for earlier mail of the same account to the same address, if that was
+/// How long mail is held back by earlier mail of the same account to the same address that was
 /// refused temporarily.
 pub const MAX_ORDER_WAIT: Duration = Duration::from_secs(3600);
-/// Postponed actions that are remembered, so that later mail to the same address waits for them.
+/// Postponed actions that are remembered, so that later mail to the same address goes after them.
 pub const MAX_POSTPONED_ACTIONS: usize = 16_384;
 /// Of an account. A login tries each of them.
 pub const MAX_PASSWORDS: usize = 16;

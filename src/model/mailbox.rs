@@ -156,8 +156,8 @@ pub struct MailboxCounts {
     /// Threads with an email in the mailbox.
     pub total_threads: u64,
     /// Those with an unread email, which may be in another mailbox. The Trash is treated apart: for
-    /// the Trash, emails in the Trash count; for another mailbox, emails in some mailbox besides
-    /// the Trash.
+    /// the Trash, only unread emails in the Trash count; for another mailbox, only those that are
+    /// in a mailbox other than the Trash.
     pub unread_threads: u64,
 }
 

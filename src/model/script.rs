@@ -18,7 +18,7 @@ pub struct SieveScript {
     pub stored: UtcMillis,
 }
 
-/// A run of a script that failed. The message was kept in the Inbox.
+/// A run of a script that failed. `filter` says what becomes of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     pub at: UtcMillis,
@@ -28,7 +28,7 @@ pub struct ScriptError {
     pub line: u32,
     /// At most `limits::MAX_SCRIPT_ERROR_BYTES`.
     pub message: String,
-    /// The email that was kept; `None` if no email was stored.
+    /// The email of the message; `None` if none was stored.
     pub email: Option<EmailId>,
 }
 

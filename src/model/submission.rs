@@ -23,7 +23,8 @@ pub struct EmailSubmission {
     pub rcpt_to: Vec<SubmissionRecipient>,
     pub send_at: UtcMillis,
     pub undo: UndoStatus,
-    /// When no recipient waited any more, or when the submission was canceled; `None` before that.
+    /// When the message had been sent to the last recipient, or given up for it, or when the
+    /// submission was canceled; `None` before that.
     pub ended: Option<UtcMillis>,
     /// The action that sends the message, which may be gone since. `None` before it is queued.
     pub action: Option<ActionId>,

@@ -136,7 +136,7 @@ pub fn next_step(
     let (mut has_progress, mut is_converted) = (false, false);
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
-    for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+    for target in after.recipients.iter_mut().filter(|target| target.is_outstanding()) {
         // A recipient that was not tried goes on waiting, like one for whom the relay had no room.
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
             AttemptOutcome::Sent(text) => {
@@ -166,7 +166,7 @@ pub fn next_step(
         }
     }
     after.seven_bit |= is_converted;
-    if !after.recipients.iter().any(Target::waits) {
+    if !after.recipients.iter().any(Target::is_outstanding) {
         return finish(action, after, failed, note, now, pace);
     }
     let due = match &error {
@@ -189,8 +189,8 @@ pub fn next_step(
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut waiting_index = 0;
     for (target, before) in after.recipients.into_iter().zip(&action.recipients) {
-        let was_tried = !before.waits() || waiting_index < tried;
-        waiting_index += usize::from(before.waits());
+        let was_tried = !before.is_outstanding() || waiting_index < tried;
+        waiting_index += usize::from(before.is_outstanding());
         let group = if was_tried { &mut last } else { &mut first };
         group.push(target);
     }
@@ -245,7 +245,7 @@ pub fn recover(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<
     if action.state != ActionState::Attempting {
         return None;
     }
-    let waiting = action.recipients.iter().filter(|target| target.waits()).count();
+    let waiting = action.recipients.iter().filter(|target| target.is_outstanding()).count();
     let unknown = AttemptOutcome::Unknown("the service ended while it was being sent".into());
     Some(next_step(action, vec![unknown; waiting], now, pace, 0))
 }
@@ -260,7 +260,7 @@ fn give_up(
     now: UtcMillis,
     pace: &RetrySchedule,
 ) -> NextStep {
-    for target in after.recipients.iter_mut().filter(|target| target.waits()) {
+    for target in after.recipients.iter_mut().filter(|target| target.is_outstanding()) {
         fail(target, &mut failed, TIMED_OUT, format!("not sent in time: {last}"));
     }
     finish(action, after, failed, note, now, pace)

@@ -267,8 +267,11 @@ fn each_recipient_has_its_own_outcome() {
     let waiting = waiting_action(&next);
     // A recipient that was not tried goes first the next time, so that those that are refused do
     // not keep it from being tried.
-    let recipients: Vec<(&str, bool)> =
-        waiting.recipients.iter().map(|target| (target.address.local(), target.waits())).collect();
+    let recipients: Vec<(&str, bool)> = waiting
+        .recipients
+        .iter()
+        .map(|target| (target.address.local(), target.is_outstanding()))
+        .collect();
     assert_eq!(recipients, [("d", true), ("a", false), ("b", false), ("c", true)]);
     assert_eq!((next.failed.len(), next.unsent.is_none(), waiting.attempts), (1, true, 1));
     assert!(waiting.due > UtcMillis(0));
@@ -309,7 +312,10 @@ fn submission_is_kept_when_sent_and_when_failed() {
     // On demand it is tried again, only for the recipient that was not reached.
     let retried = by_hand::retry_action(&kept, UtcMillis(i64::MAX / 2)).unwrap();
     assert!(retried.expires > retried.due && retried.urgent && retried.attempts == 0);
-    assert_eq!(retried.recipients.iter().map(Target::waits).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        retried.recipients.iter().map(Target::is_outstanding).collect::<Vec<_>>(),
+        [false, true]
+    );
     let held = by_hand::hold_action(&retried, UtcMillis(0)).unwrap();
     assert_eq!(by_hand::release_action(&held, UtcMillis(5)).unwrap().state, ActionState::Waiting);
     assert!(
@@ -396,7 +402,7 @@ proptest! {
                 let reached: Vec<String> = current
                     .recipients
                     .iter()
-                    .filter(|target| target.waits())
+                    .filter(|target| target.is_outstanding())
                     .zip(outcomes)
                     .filter(|(_, outcome)| may_be_sent(outcome))
                     .map(|(target, _)| target.address.local().to_owned())
@@ -416,14 +422,14 @@ proptest! {
                 ActionStep::Again(next_action) => {
                     prop_assert!(next_action.due >= at);
                     prop_assert!(next_action.due < next_action.expires);
-                    prop_assert!(next_action.recipients.iter().any(Target::waits));
+                    prop_assert!(next_action.recipients.iter().any(Target::is_outstanding));
                     prop_assert_eq!(next_action.recipients.len(), people);
                     at = next_action.due.after(Duration::from_millis(1));
                     current = *next_action;
                 }
                 ActionStep::Kept(kept) => {
                     prop_assert!(kind == ActionKind::Submission);
-                    prop_assert!(kept.recipients.iter().all(|target| !target.waits()));
+                    prop_assert!(kept.recipients.iter().all(|target| !target.is_outstanding()));
                     is_over = true;
                     break;
                 }

@@ -24,7 +24,7 @@ use crate::outbox::{
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 
-/// How long an action waits for earlier mail in its lane that is due or under way.
+/// How long an action is postponed for earlier mail in its lane that is due or under way.
 const EARLIER_MAIL_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub(super) enum AttemptResult {
     /// Nothing was sent.
     Rests,
     /// Earlier mail in its lane goes first, until this time. Nothing was sent.
-    WaitsForEarlier(UtcMillis),
+    AfterEarlier(UtcMillis),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl AttemptContext {
         };
         let max_recipients = match recipients_to_try {
             Ok(count) => count,
-            Err(until) => return AttemptResult::WaitsForEarlier(until),
+            Err(until) => return AttemptResult::AfterEarlier(until),
         };
         let message = self.store.snapshot().action_message(account, &action);
         let message = match message {
@@ -135,6 +135,7 @@ impl AttemptContext {
             Err(error) if next.is_none() => {
                 return self.hold_unreadable(account, &action, &error).await;
             }
+            // The action is not sent any more: the message would only be returned with a report.
             Err(_) => Vec::new(),
         };
         if let Some(next) = next {
@@ -165,13 +166,14 @@ impl AttemptContext {
     }
 
     /// Returns the action with its recipients in the order in which to try them, and how many of
-    /// those that wait may be tried now: the first ones, up to this number.
+    /// the outstanding ones may be tried now: the first ones, up to this number.
     ///
-    /// - Recipients to whom earlier mail of the account waits come last. They are not tried now.
-    /// - If a person asked for the action (`RetryOrder::is_early`), or it has waited long enough
+    /// - Recipients to whom earlier mail of the account goes first come last. They are not tried
+    ///   now.
+    /// - If a person asked for the action (`RetryOrder::is_early`), or it was held back long enough
     ///   (`order_deadline`), the order stays, and all may be tried (`usize::MAX`).
-    /// - If none may be tried, the error is the time until which the action waits. This wait is
-    ///   stored in `RetryOrder`.
+    /// - If none may be tried, the action is postponed in `RetryOrder`. The error is the time until
+    ///   which it is postponed.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -180,36 +182,36 @@ impl AttemptContext {
     ) -> (Action, Result<usize, UtcMillis>) {
         let key = (account, action.id);
         let deadline = order_deadline(action, now);
-        let earlier_mail_waits_until = |target: &Target| match target.waits() {
-            true => self.wait_of_earlier_mail(key, &target.address, now),
+        let held_back_until = |target: &Target| match target.is_outstanding() {
+            true => self.end_of_earlier_mail(key, &target.address, now),
             false => None,
         };
         let is_early = self.order.lock().is_early(key, now);
         if is_early || now >= deadline {
             return (action.clone(), Ok(usize::MAX));
         }
-        let (mut ready, mut waiting, mut until) = (Vec::new(), Vec::new(), None);
+        let (mut ready, mut held_back, mut until) = (Vec::new(), Vec::new(), None);
         for target in &action.recipients {
-            match earlier_mail_waits_until(target) {
+            match held_back_until(target) {
                 None => ready.push(target.clone()),
                 Some(at) => {
                     until = Some(until.map_or(at, |until: UtcMillis| until.min(at)));
-                    waiting.push(target.clone());
+                    held_back.push(target.clone());
                 }
             }
         }
-        let count = ready.iter().filter(|target| target.waits()).count();
-        ready.append(&mut waiting);
+        let count = ready.iter().filter(|target| target.is_outstanding()).count();
+        ready.append(&mut held_back);
         let reordered = Action { recipients: ready, ..action.clone() };
         let Some(until) = until.filter(|_| count == 0) else { return (reordered, Ok(count)) };
         let until = until.min(deadline);
-        self.order.lock().wait(key, lanes(account, action), until);
+        self.order.lock().postpone(key, lanes(account, action), until);
         (reordered, Err(until))
     }
 
-    /// Returns until when an action waits for earlier mail to the address `to`; `None` if no
-    /// earlier mail waits.
-    fn wait_of_earlier_mail(
+    /// Returns the time until which earlier mail to the address `to` holds an action back; `None`
+    /// if there is no such mail.
+    fn end_of_earlier_mail(
         &self,
         key: ActionKey,
         to: &Address,
@@ -342,15 +344,17 @@ impl AttemptContext {
     ) -> Result<(), Error> {
         let attempt = Action { state: ActionState::Attempting, ..action.clone() };
         let ((), ticket) = self.store.commit(account, |txn| txn.update_action(action, &attempt))?;
-        // If the wait fails, the record may be on the disk nevertheless.
+        // Before the wait: if that fails, the record may be on the disk nevertheless.
         *begun.lock() = Some(attempt);
         ticket.wait().await
     }
 
     /// Ends an attempt because the relay cannot be reached or refuses everything, and returns
-    /// `RelayDown`. An expired action is given up. Otherwise an urgent action whose row has no
-    /// error gets this one, so that its owner sees it. If the store accepts that commit but it does
-    /// not become durable, the result is `Unrecorded`.
+    /// `RelayDown`.
+    ///
+    /// An expired action is given up. The row of any other urgent action gets the error, if it has
+    /// none, so that the owner sees it. If the store refuses this change of the row, the owner just
+    /// does not see it. If the store accepts it, and cannot make it durable, returns `Unrecorded`.
     async fn relay_down(
         &self,
         account: AccountId,
@@ -377,20 +381,20 @@ impl AttemptContext {
     }
 }
 
-/// Returns the lanes of the recipients that an action still goes to, one for each, in order.
+/// Returns the lanes of an action's outstanding recipients, one for each, in order.
 pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
-    let waiting = action.recipients.iter().filter(|target| target.waits());
-    waiting.map(|target| lane_digest(account, &target.address.folded())).collect()
+    let outstanding = action.recipients.iter().filter(|target| target.is_outstanding());
+    outstanding.map(|target| lane_digest(account, &target.address.folded())).collect()
 }
 
-/// Returns what the outcomes say of the recipients' domains. `outcomes` are those of the recipients
-/// that wait, in order; recipients beyond the last one were not tried.
+/// Returns what the outcomes say of the recipients' domains. `outcomes` are those of the
+/// outstanding recipients, in order; recipients beyond the last one were not tried.
 fn destination_health(
     action: &Action,
     outcomes: &[AttemptOutcome],
 ) -> Vec<(Digest, DestinationHealth)> {
-    let waiting = action.recipients.iter().filter(|target| target.waits());
-    let healths = waiting.zip(outcomes).filter_map(|(target, outcome)| {
+    let outstanding = action.recipients.iter().filter(|target| target.is_outstanding());
+    let healths = outstanding.zip(outcomes).filter_map(|(target, outcome)| {
         let health = match outcome {
             AttemptOutcome::Sent(_)
             | AttemptOutcome::Permanent { .. }

@@ -1,7 +1,7 @@
 //! Checks before each attempt that the account may still send as the addresses in its submission.
 //!
-//! - A submission can wait for long. Meanwhile its addresses may have been given to another
-//!   account.
+//! - A submission may wait long before it is sent. Meanwhile its addresses may have been given to
+//!   another account.
 //! - A submission that fails the check fails for good, without a report: its envelope sender may be
 //!   the address of another account now. The submission's `deliveryStatus` has the reason.
 
@@ -14,8 +14,8 @@ use crate::store::Error;
 
 /// Returns the next step of a submission that may not be sent, and `None` for one that may. Its
 /// envelope sender, and every address in From and Sender, must be an address of the account now. A
-/// text that cannot be parsed as an address is none of them. The envelope sender may be missing.
-/// Actions of other kinds may always be sent. `message` is the whole message.
+/// text that cannot be parsed as an address counts as another account's. The envelope sender may be
+/// missing. Actions of other kinds may always be sent. `message` is the whole message.
 ///
 /// # Errors
 /// `Corrupt` if a row of the directory that decides this is damaged or lost; other errors if the
@@ -50,11 +50,11 @@ pub(super) fn step_if_not_entitled(
         "not sent: the address does not belong to the account any more"
     );
     let text = format!("{foreign} is no more an address of the account");
-    let waiting = action.recipients.iter().filter(|target| target.waits());
-    let outcomes = waiting
+    let outstanding = action.recipients.iter().filter(|target| target.is_outstanding());
+    let outcomes = outstanding
         .map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() })
         .collect();
-    // Nothing is tried again, so the jitter does not matter. `failed` is what a report would name.
+    // Nothing is tried again, so the jitter does not matter. Without `failed`, there is no report.
     let next = next_step(action, outcomes, now, retry, 0);
     Ok(Some(NextStep { failed: Vec::new(), ..next }))
 }

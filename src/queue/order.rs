@@ -1,9 +1,11 @@
 //! Keeps the order of mail from one account to one address.
 //!
-//! - An action that waits for another attempt is remembered with the addresses that it still goes
-//!   to. Later actions to one of them wait for it.
-//! - No action waits longer for its turn than `limits::MAX_ORDER_WAIT` from when it was first due,
-//!   nor beyond its lifetime (`outbox::order_deadline`).
+//! - A postponed action is one for which the queue decided on a later time: after a temporary
+//!   refusal, while its domain rests, or because earlier mail goes first.
+//! - A postponed action is remembered with the lanes of its outstanding recipients. Later actions
+//!   in one of these lanes go after it.
+//! - Earlier mail holds an action back for at most `limits::MAX_ORDER_WAIT` from when the action
+//!   was first due, and not beyond its lifetime (`outbox::order_deadline`).
 //! - This state is in memory only; the start reads it from the rows of the actions. Beyond
 //!   `limits::MAX_POSTPONED_ACTIONS` actions are not remembered, and their order may be lost.
 
@@ -14,39 +16,38 @@ use crate::store::Digest;
 
 pub(super) type ActionKey = (AccountId, ActionId);
 
-/// Actions that wait for another attempt.
 #[derive(Debug, Default)]
 pub(super) struct RetryOrder {
-    waiting: HashMap<ActionKey, WaitingAction>,
-    /// The waiting actions of each lane, in the order in which they were queued.
+    postponed: HashMap<ActionKey, PostponedAction>,
+    /// The postponed actions of each lane, in the order in which they were queued.
     lanes: HashMap<(AccountId, Digest), BTreeSet<ActionId>>,
 }
 
 #[derive(Debug)]
-struct WaitingAction {
-    /// When it is tried again, as the queue decided.
+struct PostponedAction {
+    /// The time on which the queue decided.
     until: UtcMillis,
     /// The digests of its lanes (`store::lane_digest`).
     lanes: Vec<Digest>,
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits until a time, in place of what was remembered of it. `lanes`
-    /// are those of the recipients that it still goes to. If too many actions are remembered,
-    /// nothing is remembered of this one.
-    pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
+    /// Remembers that an action is postponed until a time, in place of what was remembered of it.
+    /// `lanes` are those of its outstanding recipients. If too many actions are remembered, nothing
+    /// is remembered of this one.
+    pub(super) fn postpone(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
         self.forget(key);
-        if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
+        if self.postponed.len() >= limits::MAX_POSTPONED_ACTIONS {
             return;
         }
         for lane in &lanes {
             self.lanes.entry((key.0, *lane)).or_default().insert(key.1);
         }
-        self.waiting.insert(key, WaitingAction { until, lanes });
+        self.postponed.insert(key, PostponedAction { until, lanes });
     }
 
     pub(super) fn forget(&mut self, key: ActionKey) {
-        for lane in self.waiting.remove(&key).into_iter().flat_map(|waiting| waiting.lanes) {
+        for lane in self.postponed.remove(&key).into_iter().flat_map(|action| action.lanes) {
             let lane_key = (key.0, lane);
             if let Some(actions) = self.lanes.get_mut(&lane_key) {
                 actions.remove(&key.1);
@@ -57,22 +58,22 @@ impl RetryOrder {
         }
     }
 
-    /// Returns the first action that waits in a lane, if it was queued before this one.
+    /// Returns the first postponed action of a lane, if it was queued before this one.
     pub(super) fn before(&self, (account, action): ActionKey, lane: Digest) -> Option<ActionKey> {
         let first = self.lanes.get(&(account, lane))?.first()?;
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether a person asked for an urgent action whose row says that it is due now: the queue
-    /// decided on a later time (`is_early`), or has not decided anything yet.
+    /// Whether an urgent action, whose row says that it is due now, is due because a person asked
+    /// for it. It is not if the queue had postponed it until now.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
-        self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
+        self.postponed.get(&key).is_none_or(|action| now < action.until)
     }
 
-    /// Whether the queue decided that an action waits beyond `now`. If the action's row says that
-    /// it is due now, a person has asked for it since.
+    /// Whether the queue postponed an action beyond `now`. If the action's row says that it is due
+    /// now nevertheless, a person has asked for it since.
     pub(super) fn is_early(&self, key: ActionKey, now: UtcMillis) -> bool {
-        self.waiting.get(&key).is_some_and(|waiting| now < waiting.until)
+        self.postponed.get(&key).is_some_and(|action| now < action.until)
     }
 }
 
@@ -83,21 +84,21 @@ mod tests {
     const ANN: AccountId = AccountId(1);
 
     #[test]
-    fn later_action_waits_for_the_first_one_in_its_lane() {
+    fn later_action_goes_after_the_first_postponed_one_of_its_lane() {
         let mut order = RetryOrder::default();
         // The digests of the lanes to Bob and to Eve.
         let (bob, eve) = ([1; 8], [2; 8]);
         let (first, second, third) = ((ANN, ActionId(1)), (ANN, ActionId(2)), (ANN, ActionId(3)));
-        order.wait(second, vec![bob, eve], UtcMillis(50));
+        order.postpone(second, vec![bob, eve], UtcMillis(50));
         assert_eq!((order.before(third, bob), order.before(first, bob)), (Some(second), None));
-        order.wait(first, vec![bob], UtcMillis(50));
+        order.postpone(first, vec![bob], UtcMillis(50));
         assert_eq!(
             (order.before(third, bob), order.before(third, eve)),
             (Some(first), Some(second))
         );
-        // Mail of another account does not wait.
+        // Mail of another account is not held back.
         assert_eq!(order.before((AccountId(2), ActionId(9)), bob), None);
-        order.wait(second, vec![eve], UtcMillis(60));
+        order.postpone(second, vec![eve], UtcMillis(60));
         order.forget(first);
         assert_eq!((order.before(third, bob), order.before(third, eve)), (None, Some(second)));
         assert!(order.is_early(second, UtcMillis(59)) && !order.is_early(second, UtcMillis(60)));
@@ -109,7 +110,7 @@ mod tests {
     fn number_of_remembered_actions_is_bounded() {
         let mut order = RetryOrder::default();
         (0..2 * limits::MAX_POSTPONED_ACTIONS as u64)
-            .for_each(|id| order.wait((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));
-        assert_eq!(order.waiting.len(), limits::MAX_POSTPONED_ACTIONS);
+            .for_each(|id| order.postpone((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));
+        assert_eq!(order.postponed.len(), limits::MAX_POSTPONED_ACTIONS);
     }
 }

@@ -55,7 +55,7 @@ impl RelayPool {
     /// Closes the connections that have been idle for `idle` or longer.
     pub(super) async fn expire(&self, idle: Duration) {
         let expired: Vec<IdleConnection> =
-            self.0.lock().extract_if(.., |waiting| waiting.since.elapsed() >= idle).collect();
+            self.0.lock().extract_if(.., |entry| entry.since.elapsed() >= idle).collect();
         for expired in expired {
             expired.connection.quit().await;
         }

@@ -1,5 +1,5 @@
-//! Records the result of an attempt: the next state of the action, its dependants, and a report to
-//! the sender, all in one commit.
+//! Records the result of an attempt in one commit: the next state of the action, what becomes of
+//! its dependants (the actions whose `Action::after` it is), and a report to the sender.
 
 use super::attempt::{AttemptContext, AttemptResult, lanes, nothing_learned};
 use crate::model::{AccountId, Action, ActionState, RecipientState};
@@ -42,6 +42,7 @@ impl AttemptContext {
                     }
                 }
             };
+            // The log of decisions says of a message whose reply was dropped that it got none.
             for dependant in &dropped_dependants {
                 txn.take_back_answer(dependant, NOT_SENT, "what it depends on was not sent")?;
             }
@@ -84,7 +85,7 @@ impl AttemptContext {
         let mut order = self.order.lock();
         match &next.step {
             ActionStep::Again(again) if again.due > self.store.clock().now() => {
-                order.wait((account, action.id), lanes(account, again), again.due);
+                order.postpone((account, action.id), lanes(account, again), again.due);
             }
             _ => order.forget((account, action.id)),
         }
@@ -123,7 +124,7 @@ impl AttemptContext {
 
     /// Composes the report to the sender about the recipients that `next` gives up; `None` if there
     /// are none, or if `dsn::compose_failed` makes no report. Its Message-ID follows from the
-    /// action and the number of its attempts, so that a repeated record has the same one.
+    /// action and the number of its attempts, so that a repeated report has the same one.
     fn compose_report(
         &self,
         account: AccountId,
@@ -178,6 +179,8 @@ fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
         {
             tracing::info!(%account, action = %id, kind, to, "sent");
         }
+        // The failed recipients are logged above. An action that is not open was sent before, and
+        // is only removed now.
         _ => {}
     }
 }

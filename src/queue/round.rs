@@ -6,7 +6,7 @@
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
-//!   action, one action probes the relay.
+//!   action that is ready, one action probes the relay.
 //! - A domain that refuses mail rests in the same way. An action that a person asks for is tried
 //!   nevertheless.
 //! - Rests are measured by monotonic time.
@@ -53,15 +53,15 @@ pub(super) struct Scheduler {
     /// Wake-ups that are left alone until a time, after an attempt that could not be made or
     /// recorded, or a new due time that could not be stored.
     resting: HashMap<ActionKey, (MonotonicMillis, Wakeup)>,
-    /// The actions that are ready, resting, under way, or waiting for earlier mail.
+    /// The actions that are ready, resting, under way, or held back by earlier mail.
     in_window: HashSet<ActionKey>,
     relay_trouble: Trouble,
     published_trouble: LiveValue<Option<RelayTrouble>>,
     destinations: Destinations,
     order: Arc<Mutex<RetryOrder>>,
-    /// Actions whose attempts found earlier mail that goes first. `start_attempts` puts them off
+    /// Actions whose attempts found earlier mail that goes first. `start_attempts` postpones them
     /// until the times given.
-    waiting_for_earlier: Vec<(UtcMillis, Wakeup)>,
+    held_back: Vec<(UtcMillis, Wakeup)>,
     /// Whether a person asked for an action that was ready already. If the relay rests, it is then
     /// probed at once.
     is_probe_requested: bool,
@@ -113,7 +113,7 @@ impl Scheduler {
             published_trouble,
             destinations: Destinations::default(),
             order: Arc::default(),
-            waiting_for_earlier: Vec::new(),
+            held_back: Vec::new(),
             is_probe_requested: false,
             clock_offset: None,
             may_have_more: true,
@@ -156,7 +156,7 @@ impl Scheduler {
             self.fill_window(now.wall);
         }
         let mut deferred = self.pick(now);
-        deferred.append(&mut self.waiting_for_earlier);
+        deferred.append(&mut self.held_back);
         self.defer(deferred, now).await;
         self.max_in_window.fetch_max(self.in_window.len(), Ordering::Relaxed);
         self.sleep_time(now)
@@ -221,8 +221,8 @@ impl Scheduler {
         }
     }
 
-    /// Starts as many attempts as may be under way. Returns the wake-ups that are to be put off,
-    /// and until when; they are not ready any more.
+    /// Starts as many attempts as may be under way. Returns the wake-ups to postpone, and
+    /// until when; they are not ready any more.
     fn pick(&mut self, now: CurrentTime) -> Vec<(UtcMillis, Wakeup)> {
         let mut room = self.settings.concurrency.max(1).saturating_sub(self.under_way.len());
         let mut deferred = Vec::new();
@@ -251,7 +251,7 @@ impl Scheduler {
             };
             match permission {
                 _ if self.busy_lanes.contains(&wakeup.lane) => index += 1,
-                // So many actions wait for probes of their domains that they would keep others out
+                // So many actions depend on probes of their domains that they would keep others out
                 // of the window.
                 SendPermission::Probing if index > WAKEUPS_PER_READ / 2 => {
                     self.ready.remove(index);
@@ -299,19 +299,19 @@ impl Scheduler {
                 Err(error) => Err(error),
             };
             if let Err(error) = &result {
-                tracing::error!(%account, %error, "waiting actions could not be put off");
+                tracing::error!(%account, %error, "actions could not be postponed");
             }
             for (_, wakeup) in actions {
                 match &result {
                     Ok(()) => {
                         self.in_window.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        // If `order` has the action as waiting until `until` or later, an attempt
-                        // put it there for this wait, with all its lanes.
+                        // If `order` has the action until `until` or later, an attempt postponed it
+                        // there already, with all its lanes.
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
                         {
-                            order.wait(action_key(&wakeup), vec![wakeup.lane], until);
+                            order.postpone(action_key(&wakeup), vec![wakeup.lane], until);
                         }
                     }
                     Err(_) => self.set_to_rest(wakeup, now.steady),
@@ -321,7 +321,7 @@ impl Scheduler {
         }
     }
 
-    /// Leaves a wake-up alone for four times the first pause of the relay.
+    /// Leaves a wake-up alone for four times the first pause of the relay: a minute by default.
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
         let until = now.after(self.settings.relay_pause.saturating_mul(4));
         self.resting.insert(action_key(&wakeup), (until, wakeup));

@@ -121,8 +121,9 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
         // A held queue stays held until an administrator accepts the loss.
         (true, Some(_)) => return Ok(None),
         (true, None) => QueueMark { epoch, held: None },
-        // The mark keeps its old epoch; a new mark, in place of a lost one, gets 0. If that is not
-        // the epoch of the store, `accept-loss` takes the store for restored, and drops replies.
+        // The mark keeps its old epoch; a new mark, in place of a lost one, gets 0. If the
+        // mark has another epoch than the store, `accept-loss` takes the store for restored, and
+        // drops replies.
         (false, _) => {
             let epoch = old_mark.as_ref().map_or(0, |mark| mark.epoch);
             QueueMark { epoch, held: Some(problems.join("; ")) }

@@ -1,7 +1,7 @@
 //! `consider`: the responder's entry point, which decides about one message and composes the reply.
 //! It writes nothing.
 
-use super::decide::{AccountLookup, Addressee, Input, ReplyDecision, decide};
+use super::decide::{AccountLookup, AnsweredSender, Input, ReplyDecision, decide};
 use super::reply::{VacationReply, reply};
 use crate::model::{Address, ToldKey, ToldLifetime};
 
@@ -23,7 +23,7 @@ pub fn consider<L: AccountLookup>(
     lookup: &L,
 ) -> Result<ReplyDecision<Box<DueReply>>, L::Error> {
     Ok(match decide(input, lookup)? {
-        ReplyDecision::Reply(Addressee { sender, told }) => {
+        ReplyDecision::Reply(AnsweredSender { sender, told }) => {
             // An address that the directory cannot look up is not used as From.
             let is_own = |address: &Address| lookup.is_own(address).unwrap_or(false);
             let reply = reply(input, sender, is_own);

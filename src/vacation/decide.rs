@@ -2,8 +2,8 @@
 //!
 //! - The rules are checked in a fixed order, and the first that applies is recorded. Whether the
 //!   owner knows the sender is looked up last, because it is expensive.
-//! - How many replies may be sent in a time is not checked here but when a message is delivered,
-//!   after the reply is composed, because that check counts as a reply.
+//! - How many replies may be sent in a time is not checked here but by the delivery, after the
+//!   reply is composed: `RateLimiter` checks that and counts the reply in one step.
 
 use super::notice::Notice;
 use super::own_id::is_own_id;
@@ -117,9 +117,9 @@ impl Silence {
     }
 }
 
-/// Who is answered, and the key under which that is remembered.
+/// The sender to answer, and the key under which the answer is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Addressee<'a> {
+pub struct AnsweredSender<'a> {
     pub sender: &'a Address,
     pub told: ToldKey,
 }
@@ -132,7 +132,7 @@ pub struct Addressee<'a> {
 pub fn decide<'a, L: AccountLookup>(
     input: &Input<'a>,
     lookup: &L,
-) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
+) -> Result<ReplyDecision<AnsweredSender<'a>>, L::Error> {
     let Some(sender) = input.sender else {
         let null_sender = || Silence::new(NoReplyReason::NullSender, "");
         return Ok(ReplyDecision::Silent(silence_by_window(input).unwrap_or_else(null_sender)));
@@ -157,7 +157,7 @@ pub fn decide<'a, L: AccountLookup>(
         let detail = "only people whom the owner has written to are answered";
         ReplyDecision::Silent(Silence::new(NoReplyReason::NotInAudience, detail))
     } else {
-        ReplyDecision::Reply(Addressee { sender, told: key })
+        ReplyDecision::Reply(AnsweredSender { sender, told: key })
     })
 }
 

@@ -140,8 +140,9 @@ fn default_subject(original: &str) -> String {
     if is_marked { original.to_owned() } else { format!("Auto: {original}") }
 }
 
-/// The References of the reply (RFC 5322 §3.6.4): those of the original, or without any its only
-/// In-Reply-To, and then its own id. Empty if the original has no usable id.
+/// The References of the reply (RFC 5322 §3.6.4): those of the original (if it has none, the id in
+/// its In-Reply-To, if that is only one), and then the Message-ID of the original. Empty if the
+/// original has no usable Message-ID.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
     let Some(original) = usable_message_id(facts) else { return Vec::new() };
     let mut ids = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {

@@ -27,8 +27,8 @@ pub(super) struct ReplyText<'a> {
 ///
 /// All of these domains are folded (`Identity`, `VacationResponse`), and so are those of `layers`.
 /// The primary address is one of `Identity::addresses`, unless its row in the directory is damaged.
-/// Its domain is inside even then; an alias domain of its domain only if another own address is
-/// there.
+/// The domain of the primary address is inside even then. An alias domain of this domain is inside
+/// only if another own address has this domain.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
@@ -36,7 +36,7 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
         let is_alias_of_own = |(alias, real): &(String, String)| {
             alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
         };
-        // Folding a folded domain changes nothing.
+        // The domain of an own address is folded already; folding it again changes nothing.
         addresses.any(|address| fold_domain(address.domain()) == domain)
             || identity.alias_domains.iter().any(is_alias_of_own)
             || response.organisation.iter().any(|named| named == domain)

@@ -13,6 +13,7 @@ use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
 
+/// A message that was delivered during the absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     /// The email, which may be destroyed by now.
@@ -49,6 +50,7 @@ pub struct AbsenceReport {
     pub cut: bool,
 }
 
+/// The messages from one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
     pub person: EmailAddress,
@@ -60,6 +62,7 @@ pub struct Correspondent {
     pub threads: Vec<Topic>,
 }
 
+/// The emails of one correspondent in one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     /// `None` for all messages of the correspondent that are destroyed: their threads are unknown.

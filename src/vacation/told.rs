@@ -4,7 +4,7 @@ use super::sender::sender_key;
 use crate::model::{Address, ToldKey};
 
 /// Says which replies count as the same. A sender who was told under a handle is not told again
-/// under it, as long as that is remembered (`ToldLifetime`).
+/// under this handle while the told row counts (`ToldLifetime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handle<'a> {
     /// The account's own response.

@@ -27,11 +27,12 @@ impl Scheduler {
     /// written is left as it is. Does nothing at other times.
     pub(super) async fn correct_due_times(&mut self, now: CurrentTime) {
         let offset = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
-        let is_set_back = self
+        // At the start, there is no earlier offset to compare with.
+        let must_correct = self
             .clock_offset
             .is_none_or(|last| offset < last.saturating_sub(SET_BACK_THRESHOLD_MS));
         self.clock_offset = Some(offset);
-        if !is_set_back {
+        if !must_correct {
             return;
         }
         // The next read of the queue begins at its start.

@@ -25,7 +25,7 @@ impl Scheduler {
     }
 
     /// Notes what an attempt says of the relay and the destinations. Its wake-up leaves the window,
-    /// is ready again, rests, or waits for earlier mail.
+    /// is ready again, rests, or is held back by earlier mail.
     fn apply_result(&mut self, id: Id, result: AttemptResult) {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);
@@ -70,8 +70,8 @@ impl Scheduler {
                 }
             }
             AttemptResult::Rests => self.set_to_rest(wakeup, now),
-            AttemptResult::WaitsForEarlier(until) => {
-                self.waiting_for_earlier.push((until, wakeup));
+            AttemptResult::AfterEarlier(until) => {
+                self.held_back.push((until, wakeup));
             }
             AttemptResult::Unrecorded => {
                 // If the store refuses all commits, every action would be begun in vain. So

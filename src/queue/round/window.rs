@@ -12,13 +12,13 @@ use crate::store::{Error, WakeCondition, Wakeup};
 /// The next read of the queue begins this long before the earliest wake-up of the last read: a
 /// commit may become visible later than one that began after it, so an earlier wake-up may appear.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
-/// The most interrupted attempts that a start recovers. That is far more than any sensible
-/// `Settings::concurrency`, and so than were under way when the earlier run ended.
+/// The most interrupted attempts that a start recovers. The earlier run had at most
+/// `Settings::concurrency` under way when it ended, which is far fewer.
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {
     /// At the start: reads the attempts that an earlier run left without a result, and the order of
-    /// the actions that it put off.
+    /// the actions that it postponed.
     pub(in crate::queue) fn recover(&mut self) {
         let interrupted =
             self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_INTERRUPTED);
@@ -27,7 +27,7 @@ impl Scheduler {
             Err(error) => tracing::error!(%error, "interrupted attempts cannot be read"),
         }
         if let Err(error) = self.recover_order() {
-            tracing::error!(%error, "what was put off cannot be read: later mail may go before it");
+            tracing::error!(%error, "postponed actions cannot be read: later mail may go first");
         }
     }
 
@@ -40,7 +40,7 @@ impl Scheduler {
                 let (account, id) = action_key(&wakeup);
                 let action = snapshot.action(account, id)?;
                 if let Some(action) = action.filter(|action| !is_delayed(action)) {
-                    self.order.lock().wait((account, id), lanes(account, &action), action.due);
+                    self.order.lock().postpone((account, id), lanes(account, &action), action.due);
                 }
             }
         }

@@ -49,8 +49,8 @@ pub(super) type RecordResult = Result<(), StoreError>;
 
 pub(super) enum SendResult {
     Finished {
-        /// The outcomes for the recipients that wait, in order. Recipients beyond the last one were
-        /// not tried.
+        /// The outcomes for the outstanding recipients, in order. Recipients beyond the last one
+        /// were not tried.
         outcomes: Vec<AttemptOutcome>,
         /// `None` if the connection cannot carry another message.
         connection: Option<RelayConnection>,
@@ -71,8 +71,8 @@ impl RelayConnection {
         open::open(relay).await
     }
 
-    /// Hands a message over to the first `max_recipients` of the action's recipients that wait, but
-    /// to at least one and to no more than the relay's `max_recipients`.
+    /// Hands a message over to the first `max_recipients` of the action's outstanding recipients,
+    /// but to at least one and to no more than the relay's `max_recipients`.
     ///
     /// `prepare` makes the final bytes, or fails with an outcome for all recipients. `record` is
     /// awaited right before the message goes out, so not if no recipient is accepted; if it fails,
@@ -85,10 +85,10 @@ impl RelayConnection {
         record: impl FnOnce() -> F,
     ) -> SendResult {
         self.client.timeout = relay.timeout;
-        let waiting: Vec<&Target> =
-            action.recipients.iter().filter(|target| target.waits()).collect();
+        let outstanding: Vec<&Target> =
+            action.recipients.iter().filter(|target| target.is_outstanding()).collect();
         let count = relay.max_recipients.min(max_recipients).max(1);
-        let recipients = waiting.get(..count).unwrap_or(&waiting);
+        let recipients = outstanding.get(..count).unwrap_or(&outstanding);
         let message = match prepare(self.extensions) {
             Ok(message) => message,
             Err(outcome) => {
@@ -362,7 +362,7 @@ struct BrokenConversation {
     answered: usize,
 }
 
-/// Appends `count` answers to `answers`; also those that came before the connection breaks.
+/// Appends `count` answers to `answers`. If the connection breaks, appends those that came before.
 ///
 /// Bytes beyond the last answer are an error: the next read would take them for its own answer.
 async fn read_answers(

@@ -13,7 +13,7 @@ use crate::queue::settings::Settings;
 /// the message is no redirect (`sign`).
 ///
 /// What stands before the header may be a blank line. Below the signatures, that line would end the
-/// header, and the fields after it would be text to the recipient.
+/// header, and the recipient would be shown the fields after it as text.
 ///
 /// # Errors
 /// A permanent failure if the message must be converted to 7-bit text, and cannot be.

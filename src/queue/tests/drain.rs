@@ -93,7 +93,7 @@ async fn domain_that_refuses_is_probed_and_the_others_go_on() {
     let worker = RunningWorker::start(&store, settings(port));
     // A quarter of the 400 is to the domain that accepts mail.
     until("what can be sent is sent", || relay.received.lock().len() == 100).await;
-    until("the others are put off", || {
+    until("the others are postponed", || {
         queued_actions(&store).len() == 300
             && queued_actions(&store).iter().all(|action| action.due > store.clock().now())
     })

@@ -25,8 +25,8 @@ async fn replies_go_out_once_and_each_failure_is_handled_by_its_kind() {
         .map(|action| action.recipients[0].address.local().into())
         .collect();
     waiting.sort();
-    // After 4xx, nonsense or a broken dialogue before the final dot the reply is tried again; after
-    // the dot it counts as sent.
+    // The reply is tried again after a 4xx, and after nonsense or a broken dialogue before the
+    // final dot. If the dialogue breaks after the dot, the reply counts as sent.
     assert_eq!(waiting, ["defer", "garbage", "half", "later", "tarpit"]);
     assert!(
         queued_actions(&store)

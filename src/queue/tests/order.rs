@@ -71,7 +71,7 @@ async fn later_mail_to_an_address_waits_for_earlier_mail_after_a_temporary_refus
                 && received_subjects(&relay, "eve@example.net") == ["third"]
         })
         .await;
-        until("the two are put off", || {
+        until("the two are postponed", || {
             [second, third]
                 .iter()
                 .all(|id| read_action(&store, *id).is_some_and(|action| action.due > clock.now()))
@@ -104,8 +104,8 @@ async fn order_is_kept_for_an_hour_unless_a_person_asks_for_an_action() {
     until("the first is refused", || read_action(&store, first).unwrap().attempts == 1).await;
     let second = redirect(&store, "second", &["later@example.net"]);
     let third = redirect(&store, "third", &["later@example.net"]);
-    until("it is put off", || read_action(&store, second).unwrap().due > clock.now()).await;
-    until("it is put off", || read_action(&store, third).unwrap().due > clock.now()).await;
+    until("it is postponed", || read_action(&store, second).unwrap().due > clock.now()).await;
+    until("it is postponed", || read_action(&store, third).unwrap().due > clock.now()).await;
     let read = read_action(&store, third).unwrap();
     commit(&store, |txn| {
         txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap())
@@ -201,7 +201,7 @@ async fn clock_that_was_years_ahead_for_a_moment_makes_nothing_fail_untried() {
         (received_subjects(&relay, "bob@example.net"), relay.count_commands("RCPT TO:<later@")),
         (vec!["first".into()], 1)
     );
-    // An action that was put off by the wrong clock is tried soon after the clock is right again.
+    // An action that was postponed by the wrong clock is tried soon after the clock is right again.
     let mut odd = redirect(&store, "odd", &["eve@example.net"]);
     let read = read_action(&store, odd).unwrap();
     commit(&store, |txn| {

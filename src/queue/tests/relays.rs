@@ -138,7 +138,7 @@ async fn over_lmtp_each_recipient_has_its_own_answer() {
     let waits: Vec<(String, bool)> = only_submission(&store)
         .recipients
         .iter()
-        .map(|one| (one.address.local().to_owned(), one.waits()))
+        .map(|one| (one.address.local().to_owned(), one.is_outstanding()))
         .collect();
     assert_eq!(waits, [("first".into(), false), ("cut".into(), true), ("third".into(), true)]);
 }

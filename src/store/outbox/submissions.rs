@@ -58,7 +58,7 @@ impl Txn<'_> {
                 Err(error) => return Err(error),
             },
         };
-        let is_untried = carrier.recipients.iter().all(Target::waits);
+        let is_untried = carrier.recipients.iter().all(Target::is_outstanding);
         let is_waiting = matches!(
             carrier.state,
             ActionState::Waiting | ActionState::Held | ActionState::Blocked
