@@ -97,6 +97,7 @@ pub(super) fn file(
         let is_due =
             is_fresh(job.answer.recipient) && (first_former.is_none() || job.answer.is_scripted);
         let decision = answer(txn, job, is_due, email)?;
+        // The decision names the recipient that is answered, or else the first fresh one.
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
         if let Some(recipient) = recipient {

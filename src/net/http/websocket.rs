@@ -295,6 +295,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 }
 
+/// Measures what was read of the incomplete message, and what was written.
 #[derive(Debug)]
 struct MessageMeter {
     reservation: Reservation,
