@@ -20,7 +20,7 @@ impl Deliverer {
         let target = match self.directory.resolve(&recipient.address) {
             Ok(Some(target)) => target,
             // A store without any account is new, or its disk was not mounted: its mail must not
-            // bounce.
+            // bounce. Nor may it if the store cannot be read.
             Ok(None) if self.directory.is_empty().unwrap_or(true) => {
                 return Reply::new(
                     451,

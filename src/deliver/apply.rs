@@ -125,6 +125,7 @@ impl Deliverer {
             self.store.commit_streamed(&accounts, &encoded, raw, body.streamed, |txn| {
                 match jobs.get(&txn.account()) {
                     Some(Ok(job)) => file(txn, job, &context, &encoded),
+                    // Cannot be: only accounts with a job are committed to.
                     _ => Err(Error::NotFound("account")),
                 }
             });

@@ -32,13 +32,13 @@ use crate::vacation::{DueReply, NoReplyReason, ReplyDecision, Silence};
 /// A recipient for whom the message is filed now, with its index in the job.
 type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
 
-/// An email that one or several recipients want.
+/// An email that is planned for one or several recipients.
 struct JoinedEmail<'a> {
-    /// The one of the first of these recipients. All have the same version.
+    /// The email as planned for the first of the recipients. All plan the same version.
     planned: &'a PlannedEmail,
-    /// The trace fields of the first of these recipients.
+    /// The trace fields of the first of the recipients.
     prefix: &'a [u8],
-    /// The targets and keywords of all these recipients.
+    /// The targets and keywords that are planned for any of the recipients.
     targets: BTreeSet<&'a StoreTarget>,
     keywords: BTreeSet<String>,
 }
@@ -47,7 +47,7 @@ struct JoinedEmail<'a> {
 struct FiledVersion {
     /// What the record of the delivery gets.
     filed: DeliveredEmail,
-    /// `None` if it was filed before.
+    /// `None` if the version was filed before.
     thread: Option<ThreadId>,
 }
 
@@ -66,8 +66,8 @@ pub(super) fn file(
     let fresh = fresh_recipients(txn, job, served.as_ref())?;
     let former = served.as_ref().map_or(&[][..], |served| &served.emails);
     let emails = file_emails(txn, &fresh, former, message)?;
-    let former = former.first().map(|first| first.email);
-    let email = emails.first().map(|version| version.filed.email).or(former);
+    let first_former = former.first().map(|first| first.email);
+    let email = emails.first().map(|version| version.filed.email).or(first_former);
     record(txn, context.hash, &fresh, &emails)?;
     let is_fresh = |index: usize| fresh.iter().any(|(known, ..)| *known == index);
     let mut is_notified = false;
@@ -78,6 +78,7 @@ pub(super) fn file(
         txn.queue_action(Action { email, ..action.clone() }, bytes)?;
         is_notified = true;
     }
+    // A retry does not report to the submission again.
     if let (Some(submission), Some(returned), None) =
         (job.submission, &context.returned_report, &served)
     {
@@ -89,12 +90,14 @@ pub(super) fn file(
     count_rules(txn, &fresh)?;
     // Nothing is decided if no recipient is fresh. Nor is it for recipients without scripts if an
     // email was filed before.
-    let is_done = fresh.iter().all(|(.., work)| former.is_some() && !work.is_scripted);
+    let is_done = fresh.iter().all(|(.., work)| first_former.is_some() && !work.is_scripted);
     let decision = if is_done {
         ReplyDecision::Silent(Silence::new(NoReplyReason::Script, FILED_BEFORE))
     } else {
-        let is_due = is_fresh(job.answer.recipient) && (former.is_none() || job.answer.is_scripted);
+        let is_due =
+            is_fresh(job.answer.recipient) && (first_former.is_none() || job.answer.is_scripted);
         let decision = answer(txn, job, is_due, email)?;
+        // The decision names the recipient that is answered, or else the first fresh one.
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
         if let Some(recipient) = recipient {
@@ -112,7 +115,7 @@ pub(super) fn file(
     let results = job.recipients.iter().enumerate().map(|(index, recipient)| {
         let work = recipient.work.as_ref().filter(|_| is_fresh(index));
         match (work, &served) {
-            (Some(work), _) => result(work, &emails, former, &decision),
+            (Some(work), _) => result(work, &emails, first_former, &decision),
             (None, Some(served)) => repeated_result(served, recipient),
             // Cannot be: without a record, all recipients are fresh.
             (None, None) => FilingResult::Again(email),
@@ -146,9 +149,9 @@ fn fresh_recipients<'a>(
     Ok(fresh)
 }
 
-/// Joins the emails that the recipients want, and files each (`file_email`). `former` are the
-/// emails that were filed for earlier recipients. If there are any, a recipient without scripts
-/// wants none.
+/// Joins the emails that are planned for the recipients, and files each (`file_email`). `former`
+/// are the emails that were filed for earlier recipients. If there are any, none is filed for a
+/// recipient without scripts.
 fn file_emails(
     txn: &mut Txn<'_>,
     fresh: &[Fresh<'_>],
@@ -192,7 +195,7 @@ fn file_email(
     let JoinedEmail { planned, prefix, targets, mut keywords } = joined;
     let version = planned.version();
     if let Some(filed) = former.iter().find(|filed| filed.version == version) {
-        // What the owner has destroyed meanwhile does not come back.
+        // An email that the owner has destroyed meanwhile does not come back.
         let known = txn.snapshot().email(txn.account(), filed.email)?;
         if let Some(known) = known {
             let mut mailboxes = mailboxes(txn, &targets)?;
@@ -245,11 +248,12 @@ fn record(
 }
 
 /// Returns what became of the message for a recipient for whom it was filed now: `emails` are the
-/// emails of this commit, and `former` is the first one that was filed for an earlier recipient.
+/// emails of this commit, and `first_former` is the first one that was filed for an earlier
+/// recipient.
 fn result(
     work: &RecipientWork,
     emails: &[FiledVersion],
-    former: Option<EmailId>,
+    first_former: Option<EmailId>,
     decision: &ReplyDecision<ActionId>,
 ) -> FilingResult {
     if let Some(text) = &work.writes.refusal {
@@ -264,7 +268,8 @@ fn result(
             FilingResult::New { email: filed.email, thread: *thread, decision: decision.clone() }
         }
         Some(email) => FilingResult::Again(Some(email.filed.email)),
-        None => FilingResult::Again(former),
+        // Without scripts, nothing is filed beside an earlier email (`file_emails`).
+        None => FilingResult::Again(first_former),
     }
 }
 

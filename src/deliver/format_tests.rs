@@ -7,7 +7,7 @@
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
 //! - `v1.rows`, `v2.rows` and `v4.rows` are stores that programs of format 1, 2 and 4 wrote. They
-//!   never change.
+//!   never change. Format 3 brought segments, which the engine of these tests does not have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -169,6 +169,7 @@ fn fill_store(engine: Arc<MemoryEngine>) {
         assert!(replies.iter().all(Reply::is_positive));
     }
     let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
+    // Two folds of token rows; then a merge of both, since there are fewer than 99 further rows.
     for rows in [2, 2, 99] {
         let piece =
             store.snapshot().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();

@@ -171,6 +171,7 @@ impl Deliverer {
         if account.served.as_ref().is_some_and(|served| !served.emails.is_empty()) {
             return Ok(silent(first, NoReplyReason::Script, FILED_BEFORE));
         }
+        // The first recipient whose email is not filed in Junk, or else the first one.
         let mut found: Option<(usize, bool)> = None;
         for (recipient, answer) in answers {
             if matches!(answer, ScriptAnswer::Response)
@@ -211,17 +212,18 @@ impl Deliverer {
             recipient,
             target,
             identity: account.identity(self)?,
+            // A reply needs no trace fields.
             prefix: b"",
         };
         self.plan_reply(context, owner, notifier, junk)
     }
 
-    /// Plans the notification of success (RFC 3461 §4.1) for the recipients that asked for it and
-    /// get the message. One that a script sends on counts as delivered: no notification is asked
-    /// of the next address, unless the script says so.
+    /// Plans the notification of success (RFC 3461 §4.1) for the recipients for which one was asked
+    /// and that get the message. A redirected message counts as delivered: the relay is not asked
+    /// for another notification, unless the script says so.
     ///
-    /// It goes to the envelope sender, which anybody can write: a forged sender gets none, and the
-    /// rate is limited.
+    /// The notification goes to the envelope sender, which anybody can write: a forged sender gets
+    /// none, and the rate is limited.
     fn plan_notification(
         &self,
         context: &DeliveryContext<'_>,
@@ -282,7 +284,7 @@ impl Deliverer {
     }
 }
 
-/// Why the response does not answer a message for a further recipient.
+/// Why the response does not answer a message that was filed before for another recipient.
 pub(super) const FILED_BEFORE: &str = "the message was filed before, for another recipient";
 
 fn trace_prefix(

@@ -40,8 +40,8 @@ use crate::{filter, vacation};
 use rates::RateLimiters;
 
 /// What a protocol such as LMTP uses to deliver. For each transaction: `admit` for each recipient,
-/// then `may_answer`, then `deliver`. `admit` and `may_answer` run on threads of the async runtime,
-/// so they must not take long.
+/// `begin_body` if the body is large, `may_answer`, `deliver`. `admit` and `may_answer` run on
+/// threads of the async runtime, so they must not take long.
 pub trait DeliveryService: Send + Sync + 'static {
     type Session: Send + Default;
 
@@ -134,7 +134,7 @@ pub struct DeliveryTransaction {
     settings: Option<Arc<Settings>>,
     /// One for each recipient of the envelope, in the same order; an account may occur repeatedly.
     targets: Vec<ResolvedAddress>,
-    /// Loaded when the message is complete; `None` before.
+    /// Loaded by `may_answer` if it needs them, else by `deliver`.
     scripts: Option<LoadedScripts>,
 }
 
@@ -267,14 +267,14 @@ impl Deliverer {
         accounts.into_iter().filter_map(|account| Some((account, load(account)?))).collect()
     }
 
-    /// Returns the settings at the first RCPT.
+    /// Returns the settings at the first RCPT, or the current ones if there was no RCPT.
     fn settings_of(&self, session: &DeliveryTransaction) -> Arc<Settings> {
         session.settings.clone().unwrap_or_else(|| self.settings.get())
     }
 }
 
-/// Whether the scripts of a message may take too long for a thread that serves other connections:
-/// by their runs so far, or because one has not run yet.
+/// Whether the scripts of a message may take too long for a thread that serves other connections.
+/// Their earlier runs tell; a script that has not run yet may take long.
 fn scripts_take_long(session: &DeliveryTransaction, scripts: &LoadedScripts) -> bool {
     let mut expected = 0_u64;
     for scripts in session.targets.iter().filter_map(|target| scripts.get(&target.account)) {

@@ -80,6 +80,7 @@ impl Deliverer {
             ReplyDecision::Reply(due) => *due,
             ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
+        // Cannot be: `consider` answers no message without a sender.
         let Some(sender) = sender else {
             let silence = Silence::new(NoReplyReason::NullSender, "");
             return Ok(ReplyDecision::Silent(silence));

@@ -1,7 +1,7 @@
 //! Limits what deliveries send per hour: replies, notifications and redirects.
 //!
-//! - Replies and notifications go to the envelope sender, which anybody can forge, or to whom a
-//!   script names. They have the same limits, counted separately. Notifications are those of
+//! - Replies and notifications go to the envelope sender, which anybody can forge, or to an address
+//!   that a script names. They have the same limits, counted separately. Notifications are those of
 //!   success (RFC 3461 §4.1), those of scripts (RFC 5435), and reports of a refusal.
 //! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
 //!   multiply a message without end.

@@ -4,8 +4,8 @@
 //!   only if the protocol can carry the reason exactly, by `ereject` with what it can carry.
 //! - Otherwise a report to the sender is planned. If none can be sent, a message that is neither
 //!   stored nor redirected is refused in the protocol with what can be carried of the reason, so
-//!   that it is never lost without a word. The sender of a message that is stored or redirected
-//!   hears nothing then.
+//!   that it is never lost without a word. If a message that is stored or redirected can have no
+//!   report, its sender is not told of the refusal.
 
 use super::job::ScriptWrites;
 use super::scripts::Planner;
@@ -13,7 +13,7 @@ use crate::outbox::Reporter;
 use crate::outbox::dsn::compose_rejected;
 use crate::outbox::mdn::compose_rejection;
 
-/// The longest text of a refusal in the protocol. The row of the delivery keeps it.
+/// The longest text of a refusal in the protocol. The record of the delivery stores the text.
 const MAX_REFUSAL_BYTES: usize = 2000;
 /// The longest line of such a text. A line of a reply has at most 512 bytes, with the codes before
 /// the text (RFC 5321 §4.5.3.1.5).

@@ -45,7 +45,10 @@ impl Deliverer {
         let account = owner.target.account;
         let left = context.versions.left(context.header.raw().len());
         let run = |max_versions: u16| self.run_scripts(context, scripts, owner, max_versions);
-        // Versions that others made already are not counted, which only a run can show.
+        // A version that equals one of an earlier recipient takes no room, and only a run shows
+        // which do. So the first run may also make as many versions as there are. If too many of
+        // its versions turn out to be new, the second run may make only those that there is room
+        // for, and fails at the next one.
         let mut result = run(left.saturating_add(context.versions.count()));
         if context.versions.count_new(edited_messages(&result)) > usize::from(left) {
             result = run(left);
@@ -102,6 +105,7 @@ fn edited_messages(result: &FilterResult) -> impl Iterator<Item = &EditedMessage
     of_actions.chain(result.keep.iter().filter_map(|keep| keep.message.as_ref()))
 }
 
+/// Plans what the scripts decided for one recipient. `emails` are those planned so far.
 pub(super) struct Planner<'a> {
     pub(super) deliverer: &'a Deliverer,
     pub(super) context: &'a DeliveryContext<'a>,
@@ -211,9 +215,10 @@ impl Planner<'_> {
         })
     }
 
-    /// The envelope sender stays, and the trace fields of this delivery go on top (RFC 5228 §4.2,
-    /// §10). Delivered-To ends a loop (`was_here`). If the script says which reports it wants, they
-    /// are for the owner: the owner is the sender then, unless there is none (RFC 6009 §6.1).
+    /// Plans a redirect. The envelope sender stays, and the trace fields of this delivery go on top
+    /// (RFC 5228 §4.2, §10); Delivered-To among them ends a loop (`was_here`). If the script says
+    /// which reports are wanted, they are for the owner, who becomes the envelope sender in place
+    /// of a sender other than `<>` (RFC 6009 §6.1).
     fn redirect(
         &self,
         to: Address,
@@ -271,8 +276,8 @@ impl Planner<'_> {
         true
     }
 
-    /// Notifies by mail (RFC 5436), and keeps the copy that `:fcc` wants (RFC 8580). A notification
-    /// of a notification would not end (§2.7).
+    /// Plans a notification by mail (RFC 5436) with the copy that `:fcc` asks for (RFC 8580). No
+    /// notification is sent about a notification, so that there is no loop (RFC 5436 §2.7).
     fn notify(&self, notification: &Notification, writes: &mut ScriptWrites) {
         let context = self.context;
         let is_notification = context.header.first("Auto-Submitted").is_some_and(|field| {
@@ -356,7 +361,7 @@ impl Planner<'_> {
         format!("{account}-{}", hash.get(..16).unwrap_or_default())
     }
 
-    /// Charges a message to somebody to the rate. Returns false if there were too many.
+    /// Charges a notification or a report that goes to `to`. Returns false if there were too many.
     pub(super) fn charge(&self, to: &Address, writes: &mut ScriptWrites) -> bool {
         let (account, context) = (self.owner.target.account, self.context);
         let limits = &context.settings.vacation.rate;
@@ -376,7 +381,7 @@ impl Planner<'_> {
         true
     }
 
-    /// Returns a Message-ID for the next action. A retry of the delivery gets it again.
+    /// Returns a Message-ID for the next action. A retry of the delivery gets the same one.
     pub(super) fn own_id(&self, kind: char, writes: &ScriptWrites) -> String {
         let owner = &self.owner;
         let number = nonce(self.context.hash, owner.target.account, &owner.recipient.address);

@@ -123,7 +123,8 @@ impl Fixture {
     }
 }
 
-/// It is not answered because the address, whose row is damaged, may belong to the account itself.
+/// The mail is not answered, because its sender's address, whose row is lost or damaged, may belong
+/// to the account itself.
 #[test]
 fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
     for damaged in [None, Some(vec![99])] {

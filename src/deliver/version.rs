@@ -1,5 +1,6 @@
-//! The versions of the message that scripts made (RFC 5293), and how many each account may make.
-//! All accounts of one transaction share them. `plan_account` begins the share of each.
+//! The versions of one message that scripts made (RFC 5293), and how many each account may make.
+//! All accounts of the transaction use one `EditedVersions`. `plan_account` calls `begin_account`
+//! for each account.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,8 +11,9 @@ use crate::model::{Secrets, ThreadKey};
 use crate::store::EncodedMessage;
 
 /// The most bytes of edited versions of one message, for all its recipients. They are more than
-/// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version that all
-/// recipients share leaves room for another. A larger message has more (`EditedVersions::new`).
+/// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version for all
+/// recipients leaves room for another one. A larger message has more
+/// (`EditedVersions::new`).
 pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
@@ -20,10 +22,10 @@ pub(super) struct EditedVersion {
     pub(super) rows: EncodedMessage,
 }
 
-/// The versions of one message, which its recipients share.
+/// The versions of one message, for all its recipients.
 ///
-/// - All together have at most `max_bytes`, or a little more: before a version is made, it counts
-///   as large as the message as received (`left`).
+/// - All versions together have at most `max_bytes`, or a little more: before a version is made, it
+///   counts as large as the message as received (`left`).
 /// - Each account gets an equal share of the bytes that the accounts before it left, so that the
 ///   scripts of one account do not take all. If the share is less than one version and the bytes
 ///   that are left are not, the account may make one version.

@@ -101,7 +101,8 @@ fn check_value(form: Form, value: &FormValue) {
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {
             let written = EncodedField::new("Date", &FieldValue::Date(*date)).unwrap();
-            // What RFC 3339 can express: zones below 24 hours, and the years from 1970 to 9999.
+            // Compared are zones below 24 hours and the years from 1970 to 9999, which RFC 3339 can
+            // express.
             let zone = (-24 * 60 + 1..24 * 60).contains(&date.offset_minutes);
             let year = (0..=253_402_300_799_999).contains(&date.at.0);
             if zone && year {
@@ -204,7 +205,6 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request: Request =
         match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
             Ok(request) => request,
-            // Such an object is not I-JSON.
             Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
         };
     let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();

@@ -40,7 +40,8 @@ struct Transcript {
     has_begun_tls: bool,
 }
 
-/// Runs a session with a driver that accepts the user `u` with the password `p`.
+/// Runs a session with a driver that accepts the user `u` with the password `p`, and cannot check
+/// the password of the user `later`.
 fn run_session(pieces: &[&[u8]]) -> Transcript {
     let settings = Settings {
         extensions: "fileinto".into(),
@@ -67,6 +68,7 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
                     assert!(rest.is_empty(), "input is left");
                     break;
                 }
+                // The next call shows whether input is left.
                 Step::NeedInput => {}
                 Step::Flush => send(session.output()),
                 Step::Ask(Question::Keys { .. }) => session.found_keys(AccountKeys {

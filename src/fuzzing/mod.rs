@@ -80,8 +80,8 @@ pub const BODIES: &[(&str, FuzzBody)] = &[
     ("view", view),
 ];
 
-/// Most bodies ignore the bytes after these (`bounded`): longer inputs find no other errors, and
-/// slow a body down.
+/// The length to which most bodies cut their input (`bounded`): longer inputs find no other errors,
+/// and slow a body down.
 const MAX_INPUT_BYTES: usize = 64 * 1024;
 
 fn bounded(data: &[u8]) -> &[u8] {

@@ -29,6 +29,7 @@ pub fn lmtp(data: &[u8]) {
     let mut rng = InputRng::of(data);
     for settings in [plain, trusted] {
         let whole = run_session(&[data], &settings);
+        // With more bytes, this would take too long.
         if data.len() <= 8 * 1024 {
             let single: Vec<&[u8]> = data.chunks(1).collect();
             assert_eq!(run_session(&single, &settings), whole, "byte by byte");
@@ -85,6 +86,7 @@ fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                     transcript.replies.append(session.output());
                     break;
                 }
+                // The session goes on with the input that it has left.
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => body.clear(),
                 Step::Rcpt(question) => {
@@ -257,7 +259,8 @@ pub fn address(data: &[u8]) {
     }
 }
 
-/// Checks that folding twice changes nothing more, and that the detail can be split off.
+/// Checks that folding twice changes nothing more, that the detail can be split off, and that the
+/// form with the reversed domain ends with the local part.
 fn check_folding(address: &Address) {
     let folded = address.folded();
     assert_eq!(folded.folded(), folded, "folded twice");

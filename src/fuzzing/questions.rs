@@ -126,7 +126,7 @@ fn check_query(spec: &QuerySpec, window: Window) {
 fn store() -> &'static Store {
     static STORE: OnceLock<Store> = OnceLock::new();
     STORE.get_or_init(|| {
-        // Listings of this size have ranks then.
+        // So that even listings of twelve emails have ranks.
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
         let store =

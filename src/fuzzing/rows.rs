@@ -141,8 +141,8 @@ pub fn fold(data: &[u8]) {
 /// Token, ordinal and fields of a posting, with one of its positions, or none.
 type PostingEntry = (Token, u32, u16, Option<u32>);
 
-/// What postings say, however they are split: one entry for each position, and one for each posting
-/// without positions, which those of texts are.
+/// Returns what postings say, however they are split: one entry for each position, and one for each
+/// posting that has no positions because its token is a text.
 pub(super) fn entries_of(all: &[Posting]) -> Vec<PostingEntry> {
     let mut entries = Vec::new();
     for one in all {
@@ -164,8 +164,8 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
     postings(data).unwrap()
 }
 
-/// Encodes two keys of most tables. Keys sort as their bytes do and decode to themselves, and each
-/// id has exactly one spelling.
+/// Encodes two keys of most tables. Keys sort as their bytes do and decode to themselves. Reads the
+/// input as an id of each kind, too: each id has exactly one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));
@@ -204,8 +204,8 @@ const FILTERS: [ListingFilter; 6] = [
     ListingFilter::ThreadUntouched,
 ];
 
-/// Checks that two keys of a table sort as their bytes do, that they decode to themselves, and that
-/// a key without its last byte does not decode.
+/// Checks that two keys of a table sort as their bytes do, that the first decodes to itself, and
+/// that it does not decode without its last byte.
 fn agree<T: Table<Key: Ord + Debug>>(keys: [T::Key; 2]) {
     let bytes = keys.each_ref().map(Prefix::encode);
     let ([one, other], [one_bytes, other_bytes]) = (keys, bytes);

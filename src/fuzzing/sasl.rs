@@ -31,7 +31,7 @@ fn log_in(data: &[u8], mechanism: Mechanism, binding: Option<ChannelBinding>, rn
         step = match step {
             Step::Challenge(challenge) => {
                 challenges += 1;
-                // Most have one or two.
+                // Most mechanisms have one or two challenges.
                 assert!(challenges <= 3, "{mechanism:?} does not end");
                 assert!(challenge.len() <= MAX_RESPONSE_BYTES + 200, "a long challenge");
                 // The client has gone.

@@ -2,7 +2,7 @@
 //! seeds, and with the corpus of real mail.
 //!
 //! - `RESTANTE_FUZZ` is the number of mutations of each seed (default: the number beside the name
-//!   of the body, below). `RESTANTE_SEED` is the seed of the random numbers (default: 0).
+//!   of the body, below). `RESTANTE_SEED` chooses the random numbers (default: 0).
 //! - An input that fails is printed, escaped.
 
 use std::fs;

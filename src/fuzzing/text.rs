@@ -8,9 +8,9 @@ use crate::config;
 use crate::message::parse::date as header_date;
 use crate::model::{UtcMillis, clock};
 
-/// Parses any text as a date of a command, of a header and of RFC 3339. Of one text, the instant as
-/// the end of a window is never before that as its beginning. A parsed date reads the same after it
-/// is written. Only the first 512 bytes count: dates are short.
+/// Parses any text as a date of a command, of a header and of RFC 3339. A text that is read as the
+/// end of a window is never before the same text that is read as the beginning. A parsed date reads
+/// the same after it is written. Only the first 512 bytes count: dates are short.
 pub fn date(data: &[u8]) {
     let data = data.get(..512).unwrap_or(data);
     let text = String::from_utf8_lossy(data);

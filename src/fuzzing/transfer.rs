@@ -30,6 +30,7 @@ pub fn mbox(data: &[u8]) {
     let id = |rng: &mut InputRng| {
         EmailId::new(UtcMillis(i64::try_from(rng.number() >> 22).unwrap_or(0)), 1)
     };
+    // `write` writes the keywords of the flags only.
     let mut expected: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
         .into_iter()
         .map(|mail| {
@@ -93,8 +94,8 @@ pub fn folder(data: &[u8]) {
     assert!(known.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
 }
 
-/// Checks that the names that a mailbox gets in a Maildir and in a tree are safe, and that they and
-/// the card are read as the same mailbox.
+/// Checks that the names that a mailbox gets in a Maildir and in a tree are safe, and that the
+/// names and the card (the small file with the path and the role) are read as the same mailbox.
 fn check_names(place: &MailboxPath) {
     // Names are cut to less than 255 bytes, the most that file systems allow, as suffixes follow.
     let safe = |name: &str| {

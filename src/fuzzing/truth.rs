@@ -39,8 +39,8 @@ pub fn store(data: &[u8]) {
     model.finish();
 }
 
-/// Replaces any row, other than that of the site, by any bytes. Reading, checking and changing the
-/// store may return errors, but must not panic.
+/// Replaces any row, except those in the table of the site, by any bytes. Reading, checking and
+/// changing the store may return errors, but must not panic.
 pub fn damage(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let mut model = ModelStore::new();
@@ -49,7 +49,7 @@ pub fn damage(data: &[u8]) {
         model.change(&mut Choices(&[0, 1, 0, 3]), n);
         model.change(&mut Choices(&[6, 1]), n);
     }
-    // The first table is that of the site, and without its row the store cannot be opened.
+    // The first table is that of the site, without whose rows the store cannot be opened.
     let table =
         Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
     let rows = model.engine.rows(table);

@@ -155,7 +155,7 @@ impl ByteSemaphore {
 /// while a request waits for the disk, and until the next one has begun.
 const TURNS_PER_CORE: usize = 2;
 const KIB: usize = 1024;
-/// The size of `storing_memory`, with the copies that storing makes.
+/// The size of `storing_memory`, from which the copies that storing makes are taken, too.
 const MAX_STORING_KIB: u32 = 256 * 1024;
 /// The size of `outgoing_memory`.
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;

@@ -107,7 +107,7 @@ pub enum BoundListener {
     Tcp(TcpListener),
 }
 
-/// Dropping it removes the Unix socket.
+/// The path of a Unix socket that the service created. Dropping this removes the socket.
 #[derive(Debug)]
 pub struct OwnPath(PathBuf);
 

@@ -191,6 +191,7 @@ impl<D: DeliveryService> Driver<D> {
                         return Ok(SessionEnd::Closed);
                     }
                 }
+                // The session goes on with the input that it has left.
                 Step::NeedInput => {}
                 Step::Begin | Step::Reset => {
                     body.clear();
@@ -260,6 +261,7 @@ impl<D: DeliveryService> Driver<D> {
     ) -> io::Result<bool> {
         let idle_deadline = Instant::now() + self.settings.idle;
         let in_message = session.in_message();
+        // Input that has arrived is read, even if the service stops.
         let read = tokio::select! {
             biased;
             read = input.read(stream, wanted) => Some(read?),

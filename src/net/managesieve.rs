@@ -38,8 +38,8 @@ use login::LoginDriver;
 
 #[derive(Debug, Clone)]
 pub struct ManageSieveSettings {
-    /// The longest wait for input of a client that is logged in; at least half an hour, but in
-    /// tests.
+    /// The longest wait for input of a client that is logged in; at least half an hour, except
+    /// in tests.
     pub idle: Duration,
     /// How long a client may take to log in, STARTTLS included; counted from the beginning of the
     /// connection, or from UNAUTHENTICATE.
@@ -63,7 +63,7 @@ impl Default for ManageSieveSettings {
 pub struct Shared {
     /// Each connection keeps the settings with which it began.
     pub settings: LiveValue<ManageSieveSettings>,
-    /// What scripts may do stands in these. They are read again for each command about scripts.
+    /// Has the settings of scripts, which are read again for each command about scripts.
     pub deliver: LiveValue<deliver::Settings>,
     pub store: Store,
     pub directory: Directory,
@@ -94,8 +94,8 @@ impl Default for ManageSieveBounds {
 type Permit = (ConnectionPermit, Option<ConcurrencyPermit>);
 
 impl Shared {
-    /// Returns `None` if there are too many connections, in all or from the same source. Those of a
-    /// Unix socket are only counted in all, because a proxy may have the connections of many users.
+    /// Returns `None` if there are too many connections, in all or from the same source. Unix
+    /// sockets have no limit of their own, because a proxy may have the connections of many users.
     fn connection_permit(&self, peer: Peer) -> Option<Permit> {
         let max = (self.ceiling.max_connections() / limits::MANAGESIEVE_ADDRESS_DIVISOR)
             .max(limits::MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS);
@@ -119,7 +119,7 @@ fn source(peer: Peer) -> LoginSource {
 
 /// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same once the service stops, or if there are too many connections.
+/// As `WRITE_TIMEOUT`, once the service stops or if there are too many connections.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 const STOPPING: &str = "the service is shutting down";
 /// The least room for input before a read, and the most memory that empty output keeps.
@@ -177,6 +177,7 @@ impl Driver {
             SessionSettings { starttls: tls.is_some(), login: is_local, ..self.session_settings() };
         let mut session = Session::new(session, seed()?);
         if !is_local && tls.is_none() {
+            // BYE takes the place of the greeting.
             session.output().clear();
             session.shut(None, "this server has no certificate: logins would be unencrypted");
         }
@@ -247,7 +248,8 @@ impl Driver {
                         return Ok(SessionEnd::Closed);
                     }
                 }
-                // The next call consumes nothing, so it comes to the branch above.
+                // Input is read only after a call that consumed nothing, so that none is left. Here
+                // the next call usually is that one.
                 Step::NeedInput => {}
                 Step::Ask(question) => login.answer(question, &mut session).await,
                 Step::Do(request) => match login.account() {

@@ -1,5 +1,5 @@
 //! Sockets, tasks and timeouts of the LMTP server, the HTTP server, the ManageSieve server and push
-//! delivery; and the task that files vacation reports.
+//! delivery; and the task that files absence reports.
 //!
 //! `wire` has the grammars of the protocols: the code here moves bytes and does what `wire` says.
 

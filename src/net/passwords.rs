@@ -1,5 +1,5 @@
-//! Checks passwords on threads that may block. Over all listeners, at most half as many are checked
-//! at a time as the machine has cores, rounded up.
+//! Checks passwords on threads that may block. At most half as many checks as the machine has cores
+//! (rounded up) run at a time, over all listeners.
 
 use std::sync::Arc;
 use std::time::Duration;

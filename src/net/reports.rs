@@ -16,7 +16,7 @@ use crate::model::DataType;
 use crate::store::Store;
 
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(600);
-/// The shortest wait before a pass that no change of a response causes.
+/// The shortest wait before the next pass, unless a response changes.
 const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Files reports until the service stops.

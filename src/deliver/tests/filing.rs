@@ -98,8 +98,8 @@ fn deliveries_and_decisions_are_forgotten_after_their_time() {
         fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0]
             .starts_with("250 filed as")
     );
-    // Decisions are kept for 90 days (`limits::DECISION_RETENTION`). Each delivery removes some of
-    // the rows that are over.
+    // Decisions are kept for 90 days (`limits::DECISION_RETENTION`). Each delivery removes some
+    // expired rows.
     fixture.clock.advance(Duration::from_secs(90 * 24 * 3600));
     let now = fixture.clock.now();
     for n in 100..200 {

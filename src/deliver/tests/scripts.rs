@@ -208,7 +208,7 @@ fn edited_header_is_stored_and_redirected() {
         assert!(text.starts_with("Delivered-To: ann@example.org\r\nReceived: "), "{text}");
         assert!(text.ends_with("\r\n\r\nHi\r\n"), "{text}");
     }
-    // The versions are stored once, as messages: an action names one, and has only trace fields.
+    // Each version is stored once, as a message. An action has its hash and the trace fields only.
     assert_eq!(queued.len(), 2);
     assert!(queued.iter().all(|action| action.blob.is_some()));
     fixture.assert_clean();
@@ -265,7 +265,7 @@ fn script_answers_in_place_of_the_response() {
 }
 
 #[test]
-fn response_answers_after_scripts_that_keep_the_message() {
+fn response_answers_unless_scripts_discard_or_refuse_the_message_or_file_it_in_junk() {
     for (source, reason) in [
         ("keep;", "answered"),
         ("require [\"fileinto\"]; fileinto \"Archive\";", "answered"),

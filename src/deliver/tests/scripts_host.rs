@@ -41,12 +41,13 @@ fn message_is_kept_if_mail_cannot_be_sent_to_the_address_of_a_redirect() {
     assert_eq!(fixture.count_emails(), 1);
     let error = fixture.last_script_error().unwrap();
     assert!(error.contains("bob@-x.example"), "{error}");
-    // To the engine this address is well formed: it does not know IDNA, which makes a dot of the
-    // last character, and so the last label is empty.
+    // The crate `restante_sieve` accepts this address. It does not know IDNA, which makes a dot of
+    // the last character, so that the last label is empty.
     let ideographic = "redirect \"bob@example.org\u{3002}\";";
     fixture.put_script("dot", ideographic, true);
     fixture.send("eve@example.net", &[ANN], LETTER);
     assert_eq!(fixture.count_emails(), 2);
+    // A constant address to which no mail can be sent is an error of the script.
     let refused = FilterSettings::default().check(b"redirect \"bob@example-.org\";");
     assert!(refused.script.is_none());
 }
@@ -101,8 +102,8 @@ fn mailbox_below_the_inbox_is_found_by_inbox_in_any_case() {
     assert_eq!(mailboxes, [lists]);
 }
 
-/// Clients write display names in `:addresses` (RFC 5228 §2.4.2.3). The message is to the address
-/// that is given so, or it would not be answered.
+/// Clients write display names in `:addresses` (RFC 5228 §2.4.2.3). The message is addressed only
+/// to the address that has one there, so it is answered only if that address is understood.
 #[test]
 fn addresses_of_a_reply_may_have_display_names() {
     let fixture = fixture();
@@ -130,6 +131,6 @@ fn recipients_of_an_account_share_the_fuel() {
     assert!(answers.iter().all(|answer| answer.starts_with("250")), "{answers:?}");
     let error = fixture.last_script_error().unwrap();
     assert!(error.contains("too many recipients"), "{error}");
-    // It was discarded for the first ones, and kept in one email for all others.
+    // The message was discarded for the first recipients, and kept in one email for all others.
     assert_eq!(fixture.count_emails(), 1);
 }

@@ -1,4 +1,4 @@
-//! Runs work that would hold up the async runtime on a thread of its own.
+//! Runs, on a thread of its own, work that would hold up the async runtime.
 
 use tokio::task::{JoinError, spawn_blocking};
 

@@ -85,7 +85,8 @@ impl HttpLimits {
     }
 
     /// Takes a permit that counts among all connections and among those of `client`. `client` may
-    /// have at most `max` connections. This and the next two functions return `None` at a limit.
+    /// have at most `max` connections. Returns `None` at a limit, as do `permit` and
+    /// `reserved_permit_for`.
     pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
         let of_client = self.each.enter_within(client, max)?;
         let of_all = self.all.connection_permit()?;
@@ -108,7 +109,7 @@ impl HttpLimits {
     }
 }
 
-/// What a listener does with a connection. Both functions are called with its client.
+/// What a listener does with a connection. `permit` and `tls` are called with the client.
 #[derive(Debug, Clone)]
 pub(super) struct HttpListener<F, G> {
     pub(super) router: Router,

@@ -173,7 +173,8 @@ impl EventStream {
     }
 }
 
-/// Waits until a ping is due, and returns the interval of pings. Waits forever without one.
+/// Waits until a ping is due, and returns the interval of pings. Waits forever if the client wants
+/// no pings.
 async fn wait_for_ping(ping: Option<Duration>, last_sent: Instant) -> Duration {
     match ping {
         Some(ping) => {

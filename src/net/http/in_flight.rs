@@ -1,5 +1,5 @@
-//! Bounds the bytes of requests that are being received or answered: in all, and for each account,
-//! so that no account keeps the others out.
+//! Bounds the bytes of requests that are being received or answered: in all, and for each account
+//! or, on the control socket, each Unix user, so that none keeps the others out.
 //!
 //! - There are separate bounds for JMAP requests, which are in memory, and for uploads, of which
 //!   larger ones are in files.

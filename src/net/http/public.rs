@@ -38,7 +38,8 @@ pub struct HttpSettings {
 /// The origins (RFC 6454) of web pages whose scripts may use the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowedOrigins {
-    /// Whether every page may use the API. `WebSockets` are still limited to `named`.
+    /// Whether every page may use the API. Only pages of `named` origins and of this service may
+    /// open a WebSocket even then.
     pub all: bool,
     /// The origins that may use the API and open a WebSocket.
     pub named: Vec<String>,

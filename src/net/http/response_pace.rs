@@ -75,7 +75,8 @@ mod tests {
             !pace.is_slow(at(59), WINDOW) && pace.is_slow(at(60), WINDOW),
             "a client that requests no chunk is slow"
         );
-        // Four fifths of the minimum are too little. The fifth one begins a new window.
+        // Each chunk is a fifth of the minimum: four are too little, and the fifth begins a new
+        // window.
         let each = limits::MIN_RESPONSE_PACE_BYTES.div_ceil(5);
         for n in 0..4 {
             pace.chunk_requested(at(10 * n));

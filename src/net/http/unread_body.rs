@@ -21,7 +21,7 @@ use crate::model::limits;
 
 /// A request body that puts its unread rest into `rest` when it is dropped.
 struct ReclaimableBody {
-    /// `None` once it is dropped.
+    /// `None` only while this is being dropped.
     body: Option<Incoming>,
     /// Whether the client waits for `100 Continue`, which hyper sends when the body is first read.
     awaits_continue: bool,

@@ -295,6 +295,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 }
 
+/// Measures what was read of the incomplete message, and what was written.
 #[derive(Debug)]
 struct MessageMeter {
     reservation: Reservation,
@@ -336,7 +337,7 @@ impl MessageMeter {
         self.written.saturating_sub(before) >= limits::MIN_RESPONSE_PACE_BYTES as u64
     }
 
-    /// Subtracts bytes of a control frame.
+    /// Subtracts bytes of a control frame. If no other bytes are left, their memory is released.
     fn discount_received(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         if self.bytes == 0 {

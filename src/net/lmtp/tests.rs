@@ -97,6 +97,7 @@ async fn converse(stream: impl ByteStream + 'static, commands: &[u8]) -> Vec<Str
     let commands = commands.to_vec();
     let writer = tokio::spawn(async move {
         let sent = write.write_all(&commands).await;
+        // Returned, so that this half of the connection stays open.
         (sent.is_ok(), write)
     });
     let mut lines = BufReader::new(read).lines();
@@ -236,7 +237,7 @@ async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_e
     *server.service.bodies.lock() = Some(Ok(files.clone()));
     let count = || std::fs::read_dir(&files).map_or(0, Iterator::count);
     let path = server.dir.path().join("s");
-    // Lines that have 150,000 bytes together are sent twice, and then 10 bytes more.
+    // Lines that have 150,000 bytes together are sent twice. The chunk of BDAT has 10 bytes more.
     for begin in [BEGIN.to_owned(), BEGIN.replace("DATA", "BDAT 300010 LAST")] {
         let is_data = begin == BEGIN;
         let mut stream = UnixStream::connect(&path).await.unwrap();

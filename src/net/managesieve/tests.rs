@@ -480,7 +480,7 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
     assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(20)).await);
 }
 
-/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to it.
+/// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to TLS.
 #[tokio::test]
 async fn client_begins_tls_and_binds_its_login_to_it() {
     let mut roots = rustls::RootCertStore::empty();

@@ -86,7 +86,7 @@ impl ChangedAccounts {
         self.notify.notify_one();
     }
 
-    /// Reads whether anybody has a subscription. What is written later must be told to `add`.
+    /// Reads whether anybody has a subscription. Later changes must be passed to `add`.
     fn find_subscribers(&self, store: &Store) -> Result<(), Error> {
         let snapshot = store.snapshot();
         for account in snapshot.account_ids()? {
@@ -149,7 +149,8 @@ pub async fn run(
         for &changed_account in accounts.keys() {
             let subscriptions = match subscriptions(&store, changed_account) {
                 Ok(subscriptions) => subscriptions,
-                // An account under repair cannot be read. Its next change is processed again.
+                // An account under repair cannot be read. Its next change wakes the subscriptions,
+                // whose pushes have the newest states.
                 Err(error) => {
                     tracing::debug!(
                         account = %changed_account,

@@ -77,7 +77,7 @@ fn subscription_from_before_the_start_is_found() {
 }
 
 #[test]
-fn subscription_that_is_made_while_they_are_read_is_not_missed() {
+fn subscription_made_while_subscriptions_are_read_is_not_missed() {
     let fixture = fixture();
     let changed = fixture.changed_accounts();
     fixture.subscribe();

@@ -9,7 +9,7 @@ use crate::model::{Address, LiveValue, Recipient, UtcMillis, VacationResponse, V
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{Options, Store};
 
-/// The beginning of the message, by which `walks` knows the header that it counts.
+/// The beginning of the message. `walks` counts how often the header that begins so is parsed.
 const TOP: &str = "X-First: 1\r\n";
 const REST: &str = "Received: from a by b id c\r\nFrom: Bob <bob@example.net>\r\n\
     Subject: lunch\r\nMessage-ID: <1@x>\r\n";

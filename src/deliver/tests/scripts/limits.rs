@@ -168,7 +168,7 @@ const THREE_VERSIONS: &str = "addheader \"X-N\" \"1\"; fileinto :create \"A1\";\
 fn fixture_with_room(count: usize) -> (Fixture, AccountId) {
     let mut fixture = fixture();
     let letter = LETTER.replace('\n', "\r\n").len();
-    // An edited version is longer than the letter by its X-N fields: 8 bytes each, at most three.
+    // The X-N fields of `THREE_VERSIONS` add 8, 16 and 24 bytes: less than 20 on average.
     Arc::get_mut(&mut fixture.deliver).unwrap().max_edited_bytes = count * (letter + 20);
     let cy = NewAccount::at(Address::parse(CY).unwrap());
     let cy = fixture.directory.add(&cy).unwrap();

@@ -115,7 +115,7 @@ fn actions_of_a_further_recipient_are_done_once() {
     let kinds: Vec<ActionKind> = fixture.queued().iter().map(|action| action.kind).collect();
     assert_eq!(kinds, [ActionKind::Redirect, ActionKind::Notify]);
     assert_eq!(fixture.stored(), ["Inbox"]);
-    // The redirect; and of the two recipients with `tell`, once, the notification and the keep.
+    // The redirect, and once for both recipients with `tell`: the notification and the keep.
     assert_eq!(fixture.last_steps().len(), 3, "{:?}", fixture.last_steps());
     fixture.assert_clean();
 }

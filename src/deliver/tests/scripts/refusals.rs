@@ -21,7 +21,7 @@ fn refused_recipient_gets_550_again_and_another_gets_the_message() {
 }
 
 #[test]
-fn refusal_beside_a_stored_copy_or_in_other_letters_is_a_report() {
+fn refusal_beside_a_stored_copy_or_not_in_ascii_is_a_report() {
     let fixture = fixture();
     fixture.set_filter(FilterSettings {
         before: vec![SiteScript::new(
