@@ -17,8 +17,8 @@ use crate::wire::jmap::{Answer, MethodError, SetError};
 /// a form that can be stored.
 ///
 /// # Errors
-/// `BlobNotFound`; `TooLarge`; `invalidSieve` if the source is empty, or with all errors and warnings
-/// if it has errors; `RateLimit` if the request reads too much; those of reading.
+/// `BlobNotFound`; `TooLarge`; `invalidSieve` if the source is empty, or has errors: then with all
+/// errors and warnings; `RateLimit` if the request reads too much; those of reading.
 pub(super) fn checked_source(
     call: &Call<'_>,
     account: &Account,
