@@ -43,8 +43,9 @@ impl Snapshot<'_> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
-    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory` and
-    /// `account_ids` do not.
+    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory`,
+    /// `account_ids` and `account_names` do not.
+    #[cfg(any(test, feature = "internals"))]
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -52,6 +53,20 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         Ok(out)
+    }
+
+    /// Returns the name in each account's row, with the account: `None` if the key of the row is
+    /// damaged, for a repair may bring that account back under its name. Rows that cannot be read
+    /// are left out: a repair cannot bring back their names.
+    pub fn account_names(&self) -> Result<Vec<(Option<AccountId>, String)>, Error> {
+        let mut names = Vec::new();
+        self.read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, value| {
+            if let Ok(row) = AccountRow::from_bytes(Accounts::ID, &[], value) {
+                names.push((key.ok().map(|key| key.account), row.name));
+            }
+            Ok(true)
+        })?;
+        Ok(names)
     }
 
     /// Returns all accounts and addresses, each with its row or the error of reading it. An account
