@@ -164,7 +164,8 @@ impl Snapshot<'_> {
     }
 
     /// Returns when the sender `who` was told; `None` if the sender has no told row that counts at
-    /// `now`. `memory` says which told rows count.
+    /// `now`. `memory` says which told rows count. A damaged one does not count, so that it keeps
+    /// no mail of this sender from being delivered: the next answer replaces it.
     pub fn last_told(
         &self,
         account: AccountId,
@@ -172,7 +173,8 @@ impl Snapshot<'_> {
         memory: &ToldLifetime,
         now: UtcMillis,
     ) -> Result<Option<UtcMillis>, Error> {
-        let told = self.read.row::<VacationTold>(&VacationToldKey { account, told: *who })?;
+        let key = VacationToldKey { account, told: *who };
+        let told = self.read.row_if_any::<VacationTold>(&key)?.and_then(Result::ok);
         let counts = |told: &ToldRow| match memory {
             ToldLifetime::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
@@ -214,8 +216,7 @@ impl Snapshot<'_> {
     /// Returns the decision of the delivery that created an email. `None` if the email was not
     /// delivered, or if the decision is no longer stored or cannot be read.
     pub fn decision(&self, account: AccountId, email: EmailId) -> Result<Option<Decision>, Error> {
-        // A delivery gives the email and its decision the same time. Only if it found no free id of
-        // that millisecond (`free_email_id`), the email has a later one: then nothing is found.
+        // A delivery gives the email and its decision the same time.
         let key = DecisionKey { account, at: Reverse(email.received_at().into()), email };
         Ok(self.read.row_if_any::<Decisions>(&key)?.and_then(Result::ok))
     }
