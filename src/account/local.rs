@@ -405,11 +405,11 @@ impl Directory {
         // addresses.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let (cache, settings) = (self.cache()?, self.settings().get());
-        for (id, row) in self.0.store.snapshot().accounts()? {
-            let Ok(name) = Address::parse(&row.name) else { continue };
-            if Some(id) != account && cache.in_real_domain(settings.stored_form(&name))? == *address
-            {
-                return Err(Error::Conflict(format!("there is an account named {}", row.name)));
+        for (id, name) in self.0.store.snapshot().account_names()? {
+            let Ok(parsed) = Address::parse(&name) else { continue };
+            let is_other = id.is_none() || id != account;
+            if is_other && cache.in_real_domain(settings.stored_form(&parsed))? == *address {
+                return Err(Error::Conflict(format!("there is an account named {name}")));
             }
         }
         Ok(())
@@ -419,19 +419,18 @@ impl Directory {
     /// another account.
     fn check_names_in_alias_domain(&self, alias: &str, real: &str) -> Result<(), Error> {
         let (snapshot, settings) = (self.0.store.snapshot(), self.settings().get());
-        for (id, row) in snapshot.accounts()? {
-            let Ok(name) = Address::parse(&row.name).map(|name| settings.stored_form(&name)) else {
+        for (id, name) in snapshot.account_names()? {
+            let Ok(parsed) = Address::parse(&name).map(|name| settings.stored_form(&name)) else {
                 continue;
             };
-            let resolved = match name.domain() == alias {
-                true => snapshot.address(&Address::from_parts(name.local(), real).to_string())?,
+            let resolved = match parsed.domain() == alias {
+                true => snapshot.address(&Address::from_parts(parsed.local(), real).to_string())?,
                 false => None,
             };
             match resolved {
-                Some(AddressRow::Primary(to) | AddressRow::Alias(to)) if to != id => {
+                Some(AddressRow::Primary(to) | AddressRow::Alias(to)) if Some(to) != id => {
                     return Err(Error::Conflict(format!(
-                        "there is an account named {}, and it would lead to another",
-                        row.name
+                        "there is an account named {name}, and it would lead to another"
                     )));
                 }
                 _ => {}

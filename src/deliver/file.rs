@@ -7,6 +7,9 @@
 //!   gets the further mailboxes, unless its owner has destroyed it. Without scripts, an earlier
 //!   email stays as it is.
 //! - A discard or a refusal holds only for the recipient for whom a script decided it.
+//! - If the quota has no room for an email of one recipient, the commit fails for all recipients of
+//!   the account, also for those whose mail is not stored: so does RCPT, where it is known already
+//!   that the account is full (`admit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,8 +104,14 @@ pub(super) fn file(
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
         if let Some(recipient) = recipient {
+            // `Snapshot::decision` looks for it at the time of the email, which is later than now
+            // if no id of this millisecond was free.
+            let at = match emails.first() {
+                Some(FiledVersion { filed, thread: Some(_) }) => filed.email.received_at(),
+                _ => txn.now(),
+            };
             txn.add_decision(&Decision {
-                at: txn.now(),
+                at,
                 email,
                 sender: context.envelope.sender.clone(),
                 recipient: recipient.address.clone(),

@@ -163,8 +163,19 @@ impl Deliverer {
                 return Ok(PlannedAnswer { recipient: *recipient, is_scripted: true, decision });
             }
         }
-        let response = account.snapshot.vacation(account.id)?;
         let first = answers.first().map_or(0, |(recipient, _)| *recipient);
+        let response = match account.snapshot.vacation(account.id) {
+            // No repair brings it back, and mail must not wait until the owner sets it anew.
+            Err(error @ Error::Corrupt { .. }) => {
+                tracing::error!(
+                    account = %account.id,
+                    %error,
+                    "the vacation response answers nobody until it is set anew"
+                );
+                return Ok(silent(first, NoReplyReason::Disabled, "it cannot be read"));
+            }
+            response => response?,
+        };
         if !response.enabled {
             return Ok(silent(first, NoReplyReason::Disabled, ""));
         }

@@ -14,8 +14,8 @@ use super::standard::{
     GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, object_of,
 };
 use crate::account::OwnAddresses;
-use crate::model::{DataType, VacationResponse};
-use crate::store::Txn;
+use crate::model::{AccountId, DataType, VacationResponse};
+use crate::store::{Error, Snapshot, Txn};
 use crate::wire::jmap::admin::vacation::{SINGLETON, VacationProperty};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{JsonObject, MethodError, Patch, Property as _, SetError};
@@ -77,7 +77,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> GetObjects for VacationObject<WITH_VEND
         _: &VacationId,
         properties: &[VacationProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
-        let response = reader.snapshot.vacation(reader.account.id)?;
+        let response = stored(&reader.snapshot, reader.account.id)?;
         Ok(Some(object(&response, properties)?))
     }
 }
@@ -101,7 +101,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
         _: VacationId,
         patch: &Value,
     ) -> TxnResult<JsonObject> {
-        let old = txn.snapshot().vacation(txn.account()).map_err(SetFailure::Call)?;
+        let old = stored(&txn.snapshot(), txn.account()).map_err(SetFailure::Call)?;
         let new = patched(&old, patch, (Self::PROPERTIES, own))?;
         txn.set_vacation(&new).map_err(SetFailure::Call)?;
         Ok(JsonObject::new())
@@ -109,6 +109,15 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
 
     fn destroy(_: &mut Txn<'_>, _: &OwnAddresses, _: VacationId) -> TxnResult<()> {
         Err(SetError::Singleton.into())
+    }
+}
+
+/// Returns the response of an account. A damaged one is shown as switched off: it answers nobody,
+/// and no repair brings it back, so that its owner must be able to set it anew.
+fn stored(snapshot: &Snapshot<'_>, account: AccountId) -> Result<VacationResponse, Error> {
+    match snapshot.vacation(account) {
+        Err(Error::Corrupt { .. }) => Ok(VacationResponse::default()),
+        response => response,
     }
 }
 

@@ -138,7 +138,8 @@ pub const MAX_QUERY_STRING_BYTES: usize = 32 * 1024;
 pub const MAX_ENVID_BYTES: usize = 100;
 /// RFC 3461 §4.2.
 pub const MAX_ORCPT_BYTES: usize = 500;
-/// For each response; the oldest are forgotten first.
+/// Of an account: those whom the response told, and those whom scripts told, together. The oldest
+/// are forgotten first.
 pub const MAX_TOLD_SENDERS: usize = 10_000;
 /// The most recipients that the record of a delivery has, in all its retries together. The
 /// record has at most as many emails.

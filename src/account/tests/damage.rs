@@ -305,6 +305,13 @@ fn damaged_account_does_not_affect_others() {
         ));
         assert!(matches!(fixture.directory.identity(fixture.bob), Err(Error::Corrupt { .. })));
         fixture.directory.update(fixture.ann, |row| row.active = true).unwrap();
+        // The addresses of other accounts can be changed.
+        let new = address("new@example.org");
+        fixture.directory.add_alias(fixture.ann, &new).unwrap();
+        fixture.directory.remove_alias(fixture.ann, &new).unwrap();
+        fixture.directory.add_alias_domain("new.example", "example.org").unwrap();
+        let zoe = NewAccount::at(address("zoe@example.org"));
+        fixture.directory.add(&zoe).unwrap();
         fixture.repair();
         fixture.assert_mail(&ALL);
     }
@@ -428,6 +435,7 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
 fn damaged_key_of_an_account_row_does_not_affect_others() {
     let fixture = fixture();
     let own = fixture.bob.0.to_be_bytes();
+    fixture.change(fixture.bob, |row| row.name = "boss@example.org".into());
     let row = fixture.engine.get(Table::Accounts, &own).unwrap().unwrap();
     let before = fixture.store.snapshot().account(fixture.bob).unwrap();
     // Bob's row has moved to a key that is too long.
@@ -446,6 +454,12 @@ fn damaged_key_of_an_account_row_does_not_affect_others() {
     // The name of an unknown account may be in the row that has no place.
     assert!(matches!(found("bob"), Err(Error::Corrupt { .. })));
     assert_eq!(fixture.store.snapshot().account_ids().unwrap(), [fixture.ann]);
+    // A repair will bring the name back, so no other account may get it as an address.
+    let taken = fixture.directory.add_alias(fixture.ann, &address("boss@example.org"));
+    assert!(matches!(taken, Err(Error::Conflict(_))), "{taken:?}");
+    let other = address("new@example.org");
+    fixture.directory.add_alias(fixture.ann, &other).unwrap();
+    fixture.directory.remove_alias(fixture.ann, &other).unwrap();
     let named = fixture.breaches();
     assert!(named.iter().any(|breach| breach.starts_with("accounts the key")), "{named:?}");
     // A repair puts the row back to where the addresses say, and nothing of it is lost.
@@ -454,7 +468,7 @@ fn damaged_key_of_an_account_row_does_not_affect_others() {
     assert_eq!(fixture.engine.get(Table::Accounts, &moved).unwrap(), None);
     *fixture.directory.0.cache.write() = None;
     fixture.assert_mail(&ALL);
-    assert_eq!(found("bob"), Ok(Some(fixture.bob)));
+    assert_eq!(found("boss@example.org"), Ok(Some(fixture.bob)));
 }
 
 #[test]

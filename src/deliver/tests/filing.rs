@@ -210,3 +210,35 @@ fn broken_mail_is_filed_as_it_came() {
     );
     fixture.assert_clean();
 }
+
+#[test]
+fn decision_is_found_by_an_email_that_found_no_free_id_of_its_millisecond() {
+    let engine = Arc::new(MemoryEngine::new());
+    let fixture = fixture_over(engine.clone());
+    let now = fixture.clock.now();
+    let row = |unique: u16| Put {
+        table: Table::EmailMetadata,
+        key: [
+            &fixture.ann.0.to_be_bytes()[..],
+            &crate::model::EmailId::new(now, unique).0.to_be_bytes(),
+        ]
+        .concat(),
+        value: Some(vec![99]),
+    };
+    engine.write(&[Arc::new(Batch::of((0..1000).map(row).collect()))]).unwrap();
+    fixture.enable_response("Away");
+    let reply = fixture.send("bob@example.net", &["ann@example.org"], HELLO).remove(0);
+    let id = reply.strip_prefix("250 filed as ").unwrap().parse::<crate::model::EmailId>().unwrap();
+    assert_eq!(id.received_at(), now.after(Duration::from_millis(1)));
+    let snapshot = fixture.store.snapshot();
+    let decision = snapshot.decision(fixture.ann, id).unwrap().unwrap();
+    let Verdict::Answered(action) = decision.verdict else { panic!("{decision:?}") };
+    drop(snapshot);
+    // Nor is the log wrong if the reply is not sent.
+    let committed = fixture.store.commit(fixture.ann, |txn| {
+        let action = txn.action(action)?;
+        txn.take_back_answer(&action, "not-sent", "removed by hand")
+    });
+    committed.unwrap().1.wait_blocking().unwrap();
+    assert_eq!(fixture.last_reason(), "not-sent");
+}

@@ -302,3 +302,22 @@ fn absence_report_is_filed_once_when_the_response_is_over() {
     assert_eq!(reports().len(), 2);
     fixture.assert_deeply_clean();
 }
+
+/// No repair brings the response back, so mail would wait for its owner.
+#[test]
+fn damaged_response_answers_nobody_and_delays_no_mail() {
+    let engine = Arc::new(MemoryEngine::new());
+    let fixture = fixture_over(engine.clone());
+    fixture.enable_response("Away");
+    let key = fixture.ann.0.to_be_bytes().to_vec();
+    let put = Put { table: Table::Vacation, key, value: Some(vec![99]) };
+    engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    let reply = fixture.send("bob@example.net", &["ann@example.org"], HELLO).remove(0);
+    assert!(reply.starts_with("250 filed as"), "{reply}");
+    assert_eq!(fixture.last_reason(), "disabled");
+    fixture.enable_response("Away again");
+    fixture.clock.advance(Duration::from_millis(1));
+    fixture.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
+    assert_eq!(fixture.last_reason(), "answered");
+    fixture.assert_clean();
+}

@@ -203,3 +203,24 @@ fn damaged_script_is_not_said_to_be_missing() {
         assert_eq!(error(&bed.context, method, &arguments), "serverFail", "{method}");
     }
 }
+
+/// A repair cannot bring a vacation response back.
+#[test]
+fn damaged_vacation_response_is_shown_as_off_and_can_be_set_anew() {
+    let mut bed = Bed::new();
+    let set = |bed: &Bed| {
+        let on = json!({"isEnabled": true, "textBody": "Away"});
+        bed.ask("VacationResponse/set", json!({"update": {"singleton": on}}))
+    };
+    assert_eq!(set(&bed)["notUpdated"], Value::Null);
+    let key = bed.ann.parse::<AccountId>().unwrap().0.to_be_bytes();
+    bed.write(Table::Vacation, &key, Some(vec![99]));
+    let shown = |bed: &Bed| {
+        let list = bed.ask("VacationResponse/get", json!({}))["list"].clone();
+        (list[0]["isEnabled"].clone(), list[0]["textBody"].clone())
+    };
+    assert_eq!(shown(&bed), (json!(false), Value::Null));
+    assert_eq!(set(&bed)["notUpdated"], Value::Null);
+    assert_eq!(shown(&bed), (json!(true), json!("Away")));
+    assert_eq!(bed.context.store.check().unwrap(), []);
+}

@@ -171,22 +171,24 @@ impl Checker<'_> {
             identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
         let display_name =
             of_primary.and_then(|one| one.default_name.clone()).filter(|name| !name.is_empty());
-        let row = AccountRow::new(primary.to_string(), primary.clone(), self.newest_email_time()?);
+        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest_email_time()?);
         let others = addresses.into_iter().map(|(address, _)| address);
         let others = others.filter(|address| *address != row.name).collect();
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// When the first email or tombstone in the order of keys was received, which is the newest; 0
-    /// if there is none. Stands for the time when the account was created.
-    fn newest_email_time(&self) -> Result<UtcMillis, Error> {
-        let mut rows = self.rows::<table::EmailMetadata>();
-        while let Some(found) = rows.next()? {
-            if let Some(key) = found.id() {
-                return Ok(key.email.received_at());
-            }
-        }
-        Ok(UtcMillis(0))
+    /// Returns when the oldest email or tombstone was received; 0 if there is none. Stands for the
+    /// time when the account was created.
+    fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
+        let mut oldest = UtcMillis(0);
+        // Ascending keys are newest first.
+        let range = KeyRange::<table::EmailMetadata>::under(&(self.account,)).reversed();
+        self.read.keys_or_damage(&range, |key, _| {
+            let Ok(key) = key else { return Ok(true) };
+            oldest = key.email.received_at();
+            Ok(false)
+        })?;
+        Ok(oldest)
     }
 }
 

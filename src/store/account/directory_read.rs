@@ -43,8 +43,9 @@ impl Snapshot<'_> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
-    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory` and
-    /// `account_ids` do not.
+    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory`,
+    /// `account_ids` and `account_names` do not.
+    #[cfg(any(test, feature = "internals"))]
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -52,6 +53,20 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         Ok(out)
+    }
+
+    /// Returns the name in each account's row, with the account: `None` if the key of the row is
+    /// damaged, for a repair may bring that account back under its name. Rows that cannot be read
+    /// are left out: a repair cannot bring back their names.
+    pub fn account_names(&self) -> Result<Vec<(Option<AccountId>, String)>, Error> {
+        let mut names = Vec::new();
+        self.read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, value| {
+            if let Ok(row) = AccountRow::from_bytes(Accounts::ID, &[], value) {
+                names.push((key.ok().map(|key| key.account), row.name));
+            }
+            Ok(true)
+        })?;
+        Ok(names)
     }
 
     /// Returns all accounts and addresses, each with its row or the error of reading it. An account
@@ -149,7 +164,8 @@ impl Snapshot<'_> {
     }
 
     /// Returns when the sender `who` was told; `None` if the sender has no told row that counts at
-    /// `now`. `memory` says which told rows count.
+    /// `now`. `memory` says which told rows count. A damaged one does not count, so that it keeps
+    /// no mail of this sender from being delivered: the next answer replaces it.
     pub fn last_told(
         &self,
         account: AccountId,
@@ -157,7 +173,8 @@ impl Snapshot<'_> {
         memory: &ToldLifetime,
         now: UtcMillis,
     ) -> Result<Option<UtcMillis>, Error> {
-        let told = self.read.row::<VacationTold>(&VacationToldKey { account, told: *who })?;
+        let key = VacationToldKey { account, told: *who };
+        let told = self.read.row_if_any::<VacationTold>(&key)?.and_then(Result::ok);
         let counts = |told: &ToldRow| match memory {
             ToldLifetime::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
@@ -199,8 +216,7 @@ impl Snapshot<'_> {
     /// Returns the decision of the delivery that created an email. `None` if the email was not
     /// delivered, or if the decision is no longer stored or cannot be read.
     pub fn decision(&self, account: AccountId, email: EmailId) -> Result<Option<Decision>, Error> {
-        // A delivery gives the email and its decision the same time. Only if it found no free id of
-        // that millisecond (`free_email_id`), the email has a later one: then nothing is found.
+        // A delivery gives the email and its decision the same time.
         let key = DecisionKey { account, at: Reverse(email.received_at().into()), email };
         Ok(self.read.row_if_any::<Decisions>(&key)?.and_then(Result::ok))
     }

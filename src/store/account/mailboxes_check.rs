@@ -231,8 +231,7 @@ impl Checker<'_> {
     }
 }
 
-/// Says in which of the fields that a check corrects two rows of a mailbox differ. A difference in
-/// `created` alone gives an empty text.
+/// Says in which of the fields that a check corrects two rows of a mailbox differ.
 fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     let mut out = Vec::new();
     if found.counts != wanted.counts {
@@ -246,6 +245,9 @@ fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     }
     if (found.updated, found.updated_not_counts) != (wanted.updated, wanted.updated_not_counts) {
         out.push("change numbers in the wrong order".to_owned());
+    }
+    if found.created != wanted.created {
+        out.push("was created by a later change than its last one".to_owned());
     }
     out.join("; ")
 }

@@ -1,12 +1,13 @@
-//! Finds rows whose keys name no account, in `accounts`, `account_state` and `vacation`, which have
-//! one row for each account.
+//! Finds rows whose keys name no account, in the tables that have one row for each account:
+//! `accounts`, `account_state`, `vacation`, `active_script` and `script_errors`.
 //!
 //! - All others look rows up by the right key, or pass over such a row: its account has lost it.
 //! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it,
 //!   and a repair writes it under its right key.
 //! - A repair of all accounts deletes the rows that are of no use any more: every row of
-//!   `account_state`, for it is counted again; and a row of `accounts` if it cannot be read, or if
-//!   its account has another. A vacation response stays: a person may know whose it is.
+//!   `account_state`, for it is counted again; a row of `accounts` if it cannot be read, or if its
+//!   account has another; and every row of the two tables of scripts, which tells nobody whose it
+//!   is. A vacation response stays: a person may know whose it is.
 
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -16,7 +17,9 @@ use crate::store::repair::check::rows::{Found, RowCursor};
 use crate::store::repair::check::{CheckObserver, FaultFn, RowFault, RowFix};
 use crate::store::row::RowFormat;
 use crate::store::table::keys::{AccountKey, AddressKey};
-use crate::store::table::{AccountState, Accounts, Addresses, Table, Vacation};
+use crate::store::table::{
+    AccountState, Accounts, ActiveScript, Addresses, ScriptErrors, Table, Vacation,
+};
 
 /// Returns the first row of `accounts` under a damaged key that can be read and is the account's:
 /// the row of its primary address names the account. `None` if there is none.
@@ -37,7 +40,7 @@ pub(in crate::store) fn unplaced_row_of(
     Ok(found)
 }
 
-/// Reports the rows of `accounts`, `account_state` and `vacation` whose keys are damaged.
+/// Reports the rows whose keys are damaged in the tables that have one row for each account.
 pub(in crate::store) fn check_unplaced_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -49,6 +52,14 @@ pub(in crate::store) fn check_unplaced_rows(
     })?;
     check_table::<Vacation>(read, run, on_fault, |_, _| {
         Ok(("a vacation response of an unknown account".to_owned(), RowFix::Nothing))
+    })?;
+    check_table::<ActiveScript>(read, run, on_fault, |_, _| {
+        let what = "the script of an unknown account is no longer active: its owner must activate \
+                    it again";
+        Ok((what.to_owned(), RowFix::Delete))
+    })?;
+    check_table::<ScriptErrors>(read, run, on_fault, |_, _| {
+        Ok(("failed runs of scripts of an unknown account".to_owned(), RowFix::Delete))
     })
 }
 

@@ -89,7 +89,9 @@ impl Checker<'_> {
         }
         let mut sweeps = self.rows::<Sweeps>();
         while let Some(found) = sweeps.next()? {
-            if let Err(error) = found.row() {
+            if found.id().is_none() {
+                self.report_extra(Table::Sweeps, &found.key)?;
+            } else if let Err(error) = found.row() {
                 self.report(Table::Sweeps, &found.key, error.to_string(), RowFix::Delete)?;
             }
         }
@@ -108,22 +110,9 @@ pub(in crate::store) fn check_messages(
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
     let mut candidates: HashSet<BlobHash> = HashSet::new();
-    let mut rows = RowCursor::<BlobPurge>::of_table(read, run);
-    while let Some(found) = rows.next()? {
-        match found.id() {
-            Some(key) => drop(candidates.insert(key.blob)),
-            None => {
-                report(
-                    on_fault,
-                    AccountId::SITE,
-                    Table::BlobPurge,
-                    &found.key,
-                    "no key of this table",
-                    RowFix::Delete,
-                )?;
-            }
-        }
-    }
+    check_candidates(read, run, on_fault, &mut |blob| {
+        candidates.insert(blob);
+    })?;
     let mut blobs = RowCursor::<Blobs>::of_table(read, run);
     let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
     let mut actions = RowCursor::<OutboxBlobs>::of_table(read, run);
@@ -271,13 +260,41 @@ fn check_extent(
     None
 }
 
-/// Checks only that every reference of an email belongs to an email with that message. For a
-/// repair, which deletes the others.
-pub(in crate::store) fn check_blob_refs(
+/// Checks that the key of every candidate for collection can be read, and calls `each` with the
+/// message that it names.
+fn check_candidates(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    on_fault: &mut FaultFn<'_>,
+    each: &mut dyn FnMut(BlobHash),
+) -> Result<(), Error> {
+    let mut rows = RowCursor::<BlobPurge>::of_table(read, run);
+    while let Some(found) = rows.next()? {
+        match found.id() {
+            Some(key) => each(key.blob),
+            None => {
+                report(
+                    on_fault,
+                    AccountId::SITE,
+                    Table::BlobPurge,
+                    &found.key,
+                    "no key of this table",
+                    RowFix::Delete,
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks only that every candidate for collection has a right key, and that every reference of an
+/// email belongs to an email with that message. For a repair, which deletes the others.
+pub(in crate::store) fn check_candidates_and_refs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
+    check_candidates(read, run, on_fault, &mut |_| {})?;
     let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
     while let Some(reference) = refs.next()? {
         held_by_email(read, &reference, on_fault)?;

@@ -151,7 +151,8 @@ impl Txn<'_> {
     /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
     /// examined candidate is deleted, too; one whose message was stored later gets that later time
     /// instead. A candidate whose key is damaged is only deleted: the sweep (`sweep_blobs`) finds
-    /// its message again.
+    /// its message again. So is one whose message has a damaged row, which stays for a person to
+    /// look at: one message must not stop the collection of all others.
     ///
     /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
     /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any
@@ -159,7 +160,7 @@ impl Txn<'_> {
     /// in the row which is read here, so that this is noticed.
     ///
     /// # Errors
-    /// `Corrupt` if the row of a message without a reference is damaged; those of reading.
+    /// Those of reading.
     pub fn collect_blobs(&mut self, upto: UtcMillis, limit: usize) -> Result<CollectResult, Error> {
         let end = UtcMillis(upto.0.saturating_add(1));
         let (mut candidates, mut damaged) = (Vec::new(), Vec::new());
@@ -191,7 +192,9 @@ impl Txn<'_> {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            let BlobRow { at: stored_at, bytes } = BlobRow::decode(&key.encode(), &blob)?;
+            // A check reports a row that cannot be read.
+            let Ok(row) = BlobRow::decode(&key.encode(), &blob) else { continue };
+            let BlobRow { at: stored_at, bytes } = row;
             // Only the row was read of a message in a segment.
             bytes_seen += bytes.extent().map_or(bytes.len(), |_| 0);
             if stored_at > upto {

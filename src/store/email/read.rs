@@ -244,7 +244,8 @@ impl Snapshot<'_> {
     }
 
     /// Finds a mailbox by its path, with `/` between the names. If none has the path, finds one
-    /// that has it without regard to case, or else the one whose role has this name.
+    /// that has it without regard to case. If there is none either, the first name may be that of
+    /// a role, and stands for the mailbox with that role.
     pub fn find_mailbox(
         &self,
         account: AccountId,
@@ -264,12 +265,20 @@ impl Snapshot<'_> {
             }
             path
         };
-        let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
-        let loose =
-            || all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == name.to_lowercase());
-        let role = || Role::from_name(&name.to_lowercase());
-        let by_role =
-            || role().and_then(|role| all.iter().find(|(_, mailbox)| mailbox.role == Some(role)));
-        Ok(exact.or_else(loose).or_else(by_role).cloned())
+        let by_path = |name: &str| {
+            let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
+            let folded = name.to_lowercase();
+            exact.or_else(|| all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == folded))
+        };
+        let by_role = || {
+            let (first, below) = match name.split_once('/') {
+                Some((first, below)) => (first, Some(below)),
+                None => (name, None),
+            };
+            let role = Role::from_name(&first.to_lowercase())?;
+            let found = all.iter().find(|(_, mailbox)| mailbox.role == Some(role))?;
+            below.map_or(Some(found), |below| by_path(&format!("{}/{below}", path(&found.1))))
+        };
+        Ok(by_path(name).or_else(by_role).cloned())
     }
 }

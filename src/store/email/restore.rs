@@ -38,8 +38,12 @@ impl Txn<'_> {
         let prefix = self.prefix_of(id, &old, message)?;
         let mut mailboxes = BTreeSet::new();
         for uid in &old.mailboxes {
-            if self.live_mailbox(*uid).is_ok() {
-                mailboxes.insert(*uid);
+            match self.live_mailbox(*uid) {
+                Ok(_) => {
+                    mailboxes.insert(*uid);
+                }
+                Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         if mailboxes.is_empty() {

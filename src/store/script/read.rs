@@ -79,14 +79,15 @@ impl Snapshot<'_> {
     }
 
     /// Whether the `duplicate` test remembers a message at `now`. `hash` is that of the handle and
-    /// the value of the test (`restante_sieve::DupKey`).
+    /// the value of the test (`restante_sieve::DupKey`). A damaged record counts as none, as after
+    /// a repair.
     pub fn is_duplicate(
         &self,
         account: AccountId,
         hash: &[u8; 32],
         now: UtcMillis,
     ) -> Result<bool, Error> {
-        let row = self.read.row::<Duplicates>(&DuplicateKey { account, hash: *hash })?;
-        Ok(row.is_some_and(|row| now < row.until))
+        let row = self.read.row_if_any::<Duplicates>(&DuplicateKey { account, hash: *hash })?;
+        Ok(row.and_then(Result::ok).is_some_and(|row| now < row.until))
     }
 }

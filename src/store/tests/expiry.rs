@@ -3,6 +3,7 @@
 use super::fixture::{DAY, GRACE, MS, fixture, raw};
 use super::*;
 use crate::model::{Decision, ToldLifetime, Verdict};
+use crate::store::table::keys::{DeliveryKey, DeliveryTimeKey, ToldTimeKey, VacationToldKey};
 
 #[test]
 fn an_unreferenced_message_is_collected_after_its_retention() {
@@ -266,6 +267,58 @@ fn the_oldest_told_row_is_deleted_when_there_are_too_many() {
     // The oldest thousand have the same time, and of these the lowest key comes first.
     assert!(!told(0) && told(1) && told(limit - 1) && told(limit));
     assert_eq!(fixture.rows(Table::VacationTold) as u64, limit);
+    // A damaged row that is the oldest is deleted like another one.
+    fixture.write(Table::VacationTold, &VacationToldKey { account: ACCOUNT, told: key(1) }, &[99]);
+    fixture.done(|txn| txn.remember_told(&key(limit + 1), &bob, &ToldLifetime::of(0))).unwrap();
+    assert!(!told(1) && told(2) && told(limit + 1));
+    assert_eq!(fixture.rows(Table::VacationTold) as u64, limit);
+    assert_clean(&fixture.store);
+}
+
+#[test]
+fn damaged_told_row_stops_neither_answers_nor_expiry() {
+    let fixture = fixture();
+    let bob = Address::from_parts("bob", "example.net");
+    let week = ToldLifetime::For(7 * DAY);
+    let tell = |n: u8| fixture.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &week));
+    let damage = |n: u8| {
+        let key = VacationToldKey { account: ACCOUNT, told: ToldKey([n; 32]) };
+        fixture.write(Table::VacationTold, &key, &[99]);
+    };
+    let told = |n: u8| {
+        let snapshot = fixture.store.snapshot();
+        snapshot.last_told(ACCOUNT, &ToldKey([n; 32]), &week, fixture.clock.now())
+    };
+    for n in 1..=4 {
+        tell(n).unwrap();
+        fixture.clock.advance(MS);
+    }
+    // The sender is answered again, as after a repair.
+    damage(1);
+    assert_eq!(told(1), Ok(None));
+    tell(1).unwrap();
+    assert!(told(1).unwrap().is_some());
+    assert_clean(&fixture.store);
+    damage(2);
+    assert_eq!(fixture.done(|txn| txn.remove_told(&ToldKey([2; 32]))), Ok(true));
+    assert_clean(&fixture.store);
+    damage(3);
+    let key = ToldTimeKey { account: ACCOUNT, at: UtcMillis(0).into(), told: ToldKey([8; 32]) };
+    let long = [&key.encode()[..], &[1]].concat();
+    let put = |value| Put { table: Table::ToldByTime, key: long.clone(), value };
+    let write = |put| fixture.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    write(put(Some(vec![1])));
+    fixture.clock.advance(7 * DAY - MS);
+    // The row 4 is expired. Nothing tells when row 3 would be, so it goes with its retention.
+    fixture.done(|txn| txn.expire_told(fixture.upto(30 * DAY), 9)).unwrap();
+    assert_eq!(fixture.rows(Table::VacationTold), 2);
+    fixture.done(|txn| txn.expire_told(fixture.upto(DAY), 9)).unwrap();
+    assert_eq!(fixture.rows(Table::VacationTold), 1);
+    // A damaged key does not keep the owner from changing the response.
+    let response = VacationResponse { enabled: true, ..VacationResponse::default() };
+    fixture.done(|txn| txn.set_vacation(&response)).unwrap();
+    assert_eq!(fixture.rows(Table::ToldByTime), 1);
+    assert_clean(&fixture.store);
 }
 
 #[test]
@@ -313,6 +366,25 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
 }
 
 #[test]
+fn damaged_records_of_deliveries_expire_with_the_others() {
+    use crate::model::limits::DELIVERY_RETENTION;
+    let fixture = fixture();
+    for n in [1, 2] {
+        fixture.done(|txn| txn.remember_delivery(&[n; 32], &[], [])).unwrap();
+    }
+    let key = DeliveryKey { account: ACCOUNT, hash: [1; 32] };
+    fixture.write(Table::Deliveries, &key, &[99]);
+    let at = UtcMillis(0).into();
+    let key = DeliveryTimeKey { account: ACCOUNT, at, hash: [3; 32] }.encode();
+    let (key, value) = ([&key[..], &[1]].concat(), Some(vec![1]));
+    let put = Put { table: Table::DeliveryByTime, key, value };
+    fixture.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    fixture.clock.advance(DELIVERY_RETENTION);
+    assert_eq!(fixture.done(|txn| txn.expire_deliveries_and_decisions(9)), Ok(false));
+    assert_eq!((fixture.rows(Table::Deliveries), fixture.rows(Table::DeliveryByTime)), (0, 0));
+}
+
+#[test]
 fn references_to_threads_are_dropped_when_old_or_dead() {
     let fixture = fixture();
     let ids: Vec<EmailId> = (0..5).map(|n| fixture.deliver(u32::from(n), &[n, 10 + n])).collect();
@@ -339,5 +411,54 @@ fn references_to_threads_are_dropped_when_old_or_dead() {
     let thread = |id| fixture.store.snapshot().email(ACCOUNT, id).unwrap().unwrap().thread;
     assert_eq!(thread(fixture.deliver(11, &[1])), thread(ids[1]));
     assert_ne!(thread(fixture.deliver(12, &[2])), thread(ids[2]));
+    assert_clean(&fixture.store);
+}
+
+#[test]
+fn decision_on_an_unsent_reply_is_corrected_whether_or_not_the_message_was_stored() {
+    let fixture = fixture();
+    let recipient = Address::from_parts("ann", "example.org");
+    for email in [None, Some(EmailId(7)), None] {
+        let reply = fixture
+            .done(|txn| {
+                let reply =
+                    Action { kind: ActionKind::Reply, email, created: txn.now(), ..action() };
+                let id = txn.queue_action(reply, b"Subject: x\r\n\r\n")?;
+                txn.add_decision(&Decision {
+                    at: txn.now(),
+                    email,
+                    sender: None,
+                    recipient: recipient.clone(),
+                    verdict: Verdict::Answered(id),
+                    steps: Vec::new(),
+                })?;
+                txn.action(id)
+            })
+            .unwrap();
+        fixture.done(|txn| txn.take_back_answer(&reply, "not-sent", "refused")).unwrap();
+        let log = fixture.store.snapshot().decisions(ACCOUNT, 9).unwrap();
+        let is_silent = |decision: &Decision| matches!(decision.verdict, Verdict::Silent { .. });
+        assert!(log.iter().all(is_silent), "{log:?}");
+    }
+    assert_eq!(fixture.store.snapshot().decisions(ACCOUNT, 9).unwrap().len(), 3);
+}
+
+#[test]
+fn damaged_response_can_be_set_anew() {
+    let fixture = fixture();
+    let response = VacationResponse { enabled: true, ..VacationResponse::default() };
+    fixture.done(|txn| txn.set_vacation(&response)).unwrap();
+    let week = ToldLifetime::For(7 * DAY);
+    let bob = Address::from_parts("bob", "example.net");
+    for (n, memory) in [(1, ToldLifetime::of(1)), (2, week)] {
+        fixture.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &memory)).unwrap();
+    }
+    fixture.write(Table::Vacation, &AccountKey { account: ACCOUNT }, &[99]);
+    assert!(fixture.store.snapshot().vacation(ACCOUNT).is_err());
+    assert_eq!(fixture.done(|txn| txn.set_vacation(&response)), Ok(true));
+    let stored = fixture.store.snapshot().vacation(ACCOUNT).unwrap();
+    assert!(stored.enabled && stored.absence.began.is_some());
+    // Whom the response told is forgotten; what scripts remember stays.
+    assert_eq!(fixture.rows(Table::VacationTold), 1);
     assert_clean(&fixture.store);
 }

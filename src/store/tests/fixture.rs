@@ -87,6 +87,12 @@ impl Fixture {
         self.clock.now().before(retention)
     }
 
+    /// Writes a row directly into the engine.
+    pub(super) fn write<K: table::codec::Key>(&self, table: Table, key: &K, value: &[u8]) {
+        let put = Put { table, key: key.encode(), value: Some(value.to_vec()) };
+        self.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    }
+
     /// Returns the number of rows of a table, of all accounts.
     pub(super) fn rows(&self, table: Table) -> usize {
         self.engine.inner().rows(table).len()

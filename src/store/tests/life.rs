@@ -4,6 +4,7 @@
 use super::fixture::{DAY, Fixture, GRACE, MS, PREFIX, fixture, raw};
 use super::*;
 use crate::model::{DataType, ModSeq};
+use crate::store::engine::RowReader as _;
 
 fn words(words: &[&str]) -> BTreeSet<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -444,5 +445,28 @@ fn notes_and_sweeps_that_a_wrong_clock_dated_in_the_future_do_not_stop_later_one
     assert!(sweep().unwrap().is_some());
     assert!(!fixture.done(|txn| txn.note_history(DAY)).unwrap());
     assert!(sweep().unwrap().is_none());
+    assert_clean(&fixture.store);
+}
+
+#[test]
+fn email_is_not_restored_elsewhere_if_its_mailbox_cannot_be_read() {
+    let fixture = fixture();
+    let (id, archive) = (fixture.deliver(1, &[]), MailboxUid(3));
+    let mailboxes = BTreeSet::from([archive]);
+    fixture.done(|txn| txn.update_email(id, mailboxes.clone(), BTreeSet::new())).unwrap();
+    fixture.destroy(id);
+    let key = MailboxKey { account: ACCOUNT, mailbox: archive }.encode();
+    let row = fixture.engine.inner().get(Table::Mailboxes, &key).unwrap();
+    let write = |value| {
+        let put = Put { table: Table::Mailboxes, key: key.clone(), value };
+        fixture.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    };
+    write(Some(vec![99]));
+    let refused = fixture.restore(id, 1);
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    write(row);
+    let back = fixture.restore(id, 1).unwrap();
+    let email = fixture.store.snapshot().email(ACCOUNT, back).unwrap().unwrap();
+    assert_eq!(email.mailboxes, mailboxes);
     assert_clean(&fixture.store);
 }

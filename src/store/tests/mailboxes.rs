@@ -1,6 +1,6 @@
 //! Attributes and subscriptions of mailboxes.
 
-use super::fixture::fixture;
+use super::fixture::{Fixture, fixture};
 use super::*;
 use crate::model::DataType;
 
@@ -106,4 +106,40 @@ fn each_user_has_an_own_subscription() {
     while fixture.done(|txn| txn.clear_destroyed_mailboxes(2)).unwrap() {}
     assert_eq!(fixture.rows(Table::Subscriptions), 0);
     assert_clean(&fixture.store);
+}
+
+#[test]
+fn path_that_begins_with_a_role_leads_below_the_mailbox_of_that_role() {
+    let fixture = fixture();
+    let trash = MailboxUid(2);
+    fixture.done(|txn| txn.update_mailbox(trash, |row| row.name = "Papierkorb".into())).unwrap();
+    let create = |path| fixture.done(|txn| txn.create_mailbox_path(path, None)).unwrap();
+    let find = |path: &str| {
+        let found = fixture.store.snapshot().find_mailbox(ACCOUNT, path).unwrap();
+        found.map(|(uid, _)| uid)
+    };
+    assert_eq!(find("trash/2026"), None);
+    let year = create("trash/2026");
+    assert!(year.is_some());
+    // The second delivery finds what the first one made.
+    assert_eq!((create("trash/2026"), find("Trash/2026")), (year, year));
+    assert_eq!(find("Papierkorb/2026"), year);
+    let month = create("trash/2026/11");
+    assert_eq!((create("Trash/2026/11"), find("papierkorb/2026/11")), (month, month));
+    let parent = |uid| {
+        let snapshot = fixture.store.snapshot();
+        snapshot.mailbox(ACCOUNT, uid).unwrap().unwrap().parent
+    };
+    assert_eq!((parent(month.unwrap()), parent(year.unwrap())), (year, Some(trash)));
+    // A mailbox of that very path goes first.
+    let own = create_named(&fixture, "trash");
+    assert_eq!((find("trash"), find("trash/2026")), (Some(own), year));
+    let below = create("trash/2027");
+    assert_eq!((parent(below.unwrap()), find("trash/2027")), (Some(own), below));
+    assert_clean(&fixture.store);
+}
+
+fn create_named(fixture: &Fixture, name: &str) -> MailboxUid {
+    let new = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };
+    fixture.done(|txn| txn.create_mailbox(&new)).unwrap()
 }

@@ -4,6 +4,7 @@ use super::fixture::{DAY, Fixture, MS, fixture};
 use super::*;
 use crate::model::{BlobHash, DataType, ModSeq, ObjectId, ScriptError, SieveScript, limits};
 use crate::store::ScriptFault;
+use crate::store::table::keys::{DuplicateKey, DuplicateTimeKey};
 
 fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> ScriptFault {
     match result {
@@ -194,4 +195,30 @@ fn a_row_of_hits_has_few_bytes() {
     let [(key, value)] = <[(Vec<u8>, Vec<u8>); 1]>::try_from(rows).unwrap();
     // The key: account (4), script (8), rule (4). The row: version (1), hits (1), time (6).
     assert_eq!((key.len(), value.len()), (16, 8));
+}
+
+#[test]
+fn damaged_duplicate_does_not_keep_mail_from_being_delivered() {
+    let fixture = fixture();
+    let (day, week) = (fixture.clock.now().after(DAY), fixture.clock.now().after(7 * DAY));
+    let hash = [1; 32];
+    let remember = |until| fixture.done(|txn| txn.remember_duplicate(&hash, until));
+    let seen = || fixture.store.snapshot().is_duplicate(ACCOUNT, &hash, fixture.clock.now());
+    remember(day).unwrap();
+    fixture.write(Table::Duplicates, &DuplicateKey { account: ACCOUNT, hash }, &[99]);
+    assert_eq!(seen(), Ok(false), "as after a repair");
+    remember(week).unwrap();
+    assert_eq!(seen(), Ok(true));
+    assert!(fixture.store.check().unwrap().is_empty());
+    // The time of the damaged record does not end the new one.
+    fixture.clock.advance(2 * DAY);
+    assert_eq!(fixture.done(|txn| txn.expire_duplicates(9)), Ok(false));
+    assert_eq!(seen(), Ok(true));
+    let key = DuplicateTimeKey { account: ACCOUNT, until: UtcMillis(0).into(), hash };
+    let long = [&key.encode()[..], &[1]].concat();
+    let put = Put { table: Table::DuplicateByTime, key: long, value: Some(vec![1]) };
+    fixture.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    remember(week.after(DAY)).unwrap();
+    assert_eq!(seen(), Ok(true));
+    assert!(fixture.store.check().unwrap().is_empty());
 }

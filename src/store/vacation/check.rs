@@ -29,6 +29,7 @@ impl Checker<'_> {
         let mut decisions = self.rows::<Decisions>();
         while let Some(found) = decisions.next()? {
             match found.row() {
+                _ if found.id().is_none() => self.report_extra(Table::Decisions, &found.key)?,
                 Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
                 Ok(_) => {}
                 Err(error) => {

@@ -11,7 +11,7 @@ use crate::store::error::Error;
 use crate::store::row::{DeliveredEmail, DeliveryRow, RecipientOutcome};
 use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
-use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
+use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present, Table as _, decode_key};
 use crate::store::txn::Txn;
 
 /// About one delivery in this many, chosen by its hash, deletes expired records.
@@ -83,13 +83,13 @@ impl Txn<'_> {
     /// may be left.
     pub fn expire_deliveries_and_decisions(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account;
-        let mut expired: Vec<[u8; 32]> = Vec::new();
+        let mut expired = Vec::new();
         // Also those that expire now (`DeliveryRow::is_valid`).
         let before = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
-        self.keys(
+        self.raw_rows(
             &KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(before))),
             |key, _| {
-                expired.push(key.hash);
+                expired.push(key.to_vec());
                 Ok(expired.len() < limit)
             },
         )?;
@@ -98,7 +98,13 @@ impl Txn<'_> {
             KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
         let decisions = self.delete_range::<Decisions>(&oldest, limit)?;
         let left = expired.len() >= limit || decisions >= limit;
-        expired.iter().try_for_each(|hash| self.forget_delivery(hash))?;
+        for key in expired {
+            // Damaged keys and records are deleted, too: they must not stop deliveries.
+            if let Ok(DeliveryTimeKey { hash, .. }) = decode_key::<DeliveryByTime>(&key) {
+                self.delete::<Deliveries>(&self.delivery_key(&hash));
+            }
+            self.stage_row(DeliveryByTime::ID, key, None);
+        }
         Ok(left)
     }
 }

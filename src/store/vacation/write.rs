@@ -18,18 +18,25 @@ use crate::model::{
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{Row as _, ToldRow};
-use crate::store::table::codec::Prefix as _;
+use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{DecisionKey, ToldTimeKey, VacationToldKey};
-use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold};
+use crate::store::table::{
+    Decisions, Present, Table as _, ToldByTime, Vacation, VacationTold, decode_key,
+};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Sets the response. Returns whether anything changed. The generation and the absence that
-    /// `response` has are ignored: they follow from the stored response.
+    /// `response` has are ignored: they follow from the stored response. A stored response that is
+    /// damaged is replaced.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
-        let old = self.row::<Vacation>(&key)?.unwrap_or_default();
-        let is_new_generation = response.differs_from(&old);
+        let (old, is_damaged) = match self.row_if_any::<Vacation>(&key)? {
+            Some(Ok(old)) => (old, false),
+            None => (VacationResponse::default(), false),
+            Some(Err(_)) => (VacationResponse::default(), true),
+        };
+        let is_new_generation = is_damaged || response.differs_from(&old);
         let generation =
             if is_new_generation { old.generation.wrapping_add(1) } else { old.generation };
         let absence = self.absence(&old, response, is_new_generation);
@@ -89,24 +96,27 @@ impl Txn<'_> {
     /// Deletes the told rows of the response, not those of scripts. Returns how many there were.
     pub fn forget_told(&mut self) -> Result<u64, Error> {
         let (mut of_scripts, mut rows, mut times) = (BTreeSet::new(), Vec::new(), Vec::new());
-        self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
-            // Rows that cannot be read are deleted, too.
-            match ToldRow::decode(&key.encode(), row).is_ok_and(|told| told.generation.is_none()) {
-                true => drop(of_scripts.insert(key.told)),
-                false => rows.push(key),
+        self.raw_rows(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
+            // Rows that cannot be read are deleted, too, and those whose keys are damaged.
+            match (decode_key::<VacationTold>(key), ToldRow::decode(key, row)) {
+                (Ok(key), Ok(told)) if told.generation.is_none() => {
+                    of_scripts.insert(key.told);
+                }
+                _ => rows.push(key.to_vec()),
             }
             Ok(true)
         })?;
-        self.keys(&KeyRange::<ToldByTime>::under(&(self.account,)), |key, _| {
-            if !of_scripts.contains(&key.told) {
-                times.push(key);
+        self.raw_rows(&KeyRange::<ToldByTime>::under(&(self.account,)), |key, _| {
+            if !decode_key::<ToldByTime>(key).is_ok_and(|key| of_scripts.contains(&key.told)) {
+                times.push(key.to_vec());
             }
             Ok(true)
         })?;
-        rows.iter().for_each(|key| self.delete::<VacationTold>(key));
-        times.iter().for_each(|key| self.delete::<ToldByTime>(key));
+        let count = rows.len() as u64;
+        rows.into_iter().for_each(|key| self.stage_row(VacationTold::ID, key, None));
+        times.into_iter().for_each(|key| self.stage_row(ToldByTime::ID, key, None));
         self.state.told = of_scripts.len() as u64;
-        Ok(rows.len() as u64)
+        Ok(count)
     }
 
     /// Writes the told row of a sender, whose key is `who`, in place of an earlier one. If the
@@ -126,10 +136,7 @@ impl Txn<'_> {
         };
         self.remove_told(who)?;
         if self.state.told >= limits::MAX_TOLD_SENDERS as u64 {
-            let oldest = self.first_key(&KeyRange::<ToldByTime>::under(&(account,)))?;
-            if let Some(oldest) = oldest {
-                self.remove_told(&oldest.told)?;
-            }
+            self.remove_oldest_told()?;
         }
         let row = ToldRow { generation, at, sender: sender.clone(), until };
         self.put::<VacationTold>(&VacationToldKey { account, told: *who }, &row);
@@ -138,17 +145,40 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes the told row with this key. Returns whether there was one.
+    /// Deletes the told row with this key, also if it is damaged. Returns whether there was one.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let account = self.account;
         let key = VacationToldKey { account, told: *who };
-        let told = self.row::<VacationTold>(&key)?;
-        if let Some(told) = &told {
-            self.delete::<VacationTold>(&key);
+        let Some(told) = self.row_if_any::<VacationTold>(&key)? else { return Ok(false) };
+        self.delete::<VacationTold>(&key);
+        self.state.told = self.state.told.saturating_sub(1);
+        if let Ok(told) = told {
             self.delete::<ToldByTime>(&ToldTimeKey { account, at: told.at.into(), told: *who });
-            self.state.told = self.state.told.saturating_sub(1);
+            return Ok(true);
         }
-        Ok(told.is_some())
+        // The row does not tell its time.
+        let mut times = Vec::new();
+        self.keys_or_damage(&KeyRange::<ToldByTime>::under(&(account,)), |key, _| {
+            times.extend(key.ok().filter(|key| key.told == *who));
+            Ok(true)
+        })?;
+        times.iter().for_each(|key| self.delete::<ToldByTime>(key));
+        Ok(true)
+    }
+
+    /// Deletes the oldest told row, or what damage has left of it.
+    fn remove_oldest_told(&mut self) -> Result<(), Error> {
+        let mut oldest = None;
+        self.raw_rows(&KeyRange::<ToldByTime>::under(&(self.account,)), |key, _| {
+            oldest = Some(key.to_vec());
+            Ok(false)
+        })?;
+        let Some(key) = oldest else { return Ok(()) };
+        if let Ok(ToldTimeKey { told, .. }) = decode_key::<ToldByTime>(&key) {
+            self.remove_told(&told)?;
+        }
+        self.stage_row(ToldByTime::ID, key, None);
+        Ok(())
     }
 
     /// Deletes up to `limit` expired told rows; `limit` is at least 1. Returns whether more may be
@@ -157,25 +187,32 @@ impl Txn<'_> {
     /// - A told row of the response is expired if it was written at `upto` or before, and the
     ///   response is off or past its `to_date`.
     /// - A told row of a script is expired from its `until` on.
+    /// - A damaged one is expired if it was written at `upto` or before: it tells nothing else.
     pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
-        let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
-        let is_over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
+        // While the response cannot be read, it counts as on.
+        let is_over = match self.row_if_any::<Vacation>(&self.account_key())? {
+            Some(Ok(response)) => {
+                !response.enabled || response.to_date.is_some_and(|end| now >= end)
+            }
+            Some(Err(_)) => false,
+            None => true,
+        };
         let mut senders = Vec::new();
-        self.keys(
-            &KeyRange::<ToldByTime>::under(&(account,)),
-            |ToldTimeKey { told: who, .. }, _| {
-                let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
-                let expired = |told: &ToldRow| match told.until {
-                    Some(until) => until <= now,
-                    None => is_over && told.at <= upto,
-                };
-                if told.is_some_and(|told| expired(&told)) {
-                    senders.push(who);
-                }
-                Ok(senders.len() < limit)
-            },
-        )?;
+        self.keys_or_damage(&KeyRange::<ToldByTime>::under(&(account,)), |key, _| {
+            // A repair deletes a damaged key.
+            let Ok(ToldTimeKey { told: who, at, .. }) = key else { return Ok(true) };
+            let told = self.row_if_any::<VacationTold>(&VacationToldKey { account, told: who })?;
+            let is_expired = told.is_some_and(|told| match told {
+                Ok(ToldRow { until: Some(until), .. }) => until <= now,
+                Ok(told) => is_over && told.at <= upto,
+                Err(_) => UtcMillis::from(at) <= upto,
+            });
+            if is_expired {
+                senders.push(who);
+            }
+            Ok(senders.len() < limit)
+        })?;
         for who in &senders {
             self.remove_told(who)?;
         }
@@ -198,22 +235,35 @@ impl Txn<'_> {
     }
 
     /// Corrects the decision on a message whose queued reply, the `action`, was not sent: the
-    /// decision becomes `Silent`. Does nothing if the action is not a reply, answers no stored
-    /// email, or is not the one that the stored decision names.
+    /// decision becomes `Silent`. Does nothing if the action is not a reply, or no stored decision
+    /// names it.
     pub fn take_back_answer(
         &mut self,
         action: &Action,
         reason: &str,
         detail: &str,
     ) -> Result<(), Error> {
-        // The commit that queued the reply stored the decision, with the same time.
-        let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else {
+        if action.kind != ActionKind::Reply {
             return Ok(());
-        };
-        let key = self.decision_key(action.created, email);
-        if let Some(decision) = self.row::<Decisions>(&key)?
-            && decision.verdict == Verdict::Answered(action.id)
-        {
+        }
+        // The commit that queued the reply stored the decision, with the same time or with that of
+        // the email that it created.
+        let times = [Some(action.created), action.email.map(EmailId::received_at)];
+        let mut found = None;
+        for at in times.into_iter().flatten() {
+            let range = KeyRange::<Decisions>::under(&(self.account, Reverse(KeyTime::from(at))));
+            self.raw_rows(&range, |key, row| {
+                // A damaged decision is not this one, or is lost anyway.
+                if let (Ok(id), Ok(decision)) =
+                    (decode_key::<Decisions>(key), Decision::decode(key, row))
+                    && decision.verdict == Verdict::Answered(action.id)
+                {
+                    found = Some((id, decision));
+                }
+                Ok(found.is_none())
+            })?;
+        }
+        if let Some((key, decision)) = found {
             let verdict = Verdict::Silent { reason: reason.into(), detail: detail.into() };
             self.put::<Decisions>(&key, &Decision { verdict, ..decision });
         }

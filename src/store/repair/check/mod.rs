@@ -296,8 +296,8 @@ pub(in crate::store) fn check_account<'a>(
 }
 
 /// Finds what `Store::repair` mends after the accounts: hints and references that name nothing, in
-/// the tables that all accounts share; and rows in `accounts`, `account_state` and `vacation` whose
-/// keys are damaged.
+/// the tables that all accounts share; and rows whose keys are damaged, there and in the tables
+/// that have one row for each account.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -307,7 +307,7 @@ pub(in crate::store) fn check_shared_tables(
     crate::store::outbox::check::check_hints(read, run, on_fault)?;
     crate::store::blob::uploads_check::check_upload_blobs(read, run, on_fault)?;
     crate::store::account::shares_check::check_shared_rows(read, run, on_fault)?;
-    crate::store::blob::check::check_blob_refs(read, run, on_fault)
+    crate::store::blob::check::check_candidates_and_refs(read, run, on_fault)
 }
 
 impl RowFault {

@@ -4,6 +4,7 @@ use super::*;
 use crate::store::WakeCondition;
 use crate::store::engine::RowReader as _;
 use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::table::keys::BlobPurgeKey;
 use crate::store::txn::Txn;
 
 /// What is done to one row of a table.
@@ -246,6 +247,9 @@ fn damaged_key_does_not_stop_what_reads_all_accounts() {
         Table::BlobRefs,
         Table::UploadBlobs,
         Table::Shared,
+        Table::ActiveScript,
+        Table::ScriptErrors,
+        Table::BlobPurge,
     ] {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
@@ -292,6 +296,9 @@ fn damaged_rows_do_not_stop_the_collection_of_messages() {
     write(&*engine, Table::Blobs, &[0], Some(row));
     write(&*engine, Table::Blobs, &[0; 32], Some(vec![99]));
     write(&*engine, Table::BlobPurge, &[0; 9], Some(vec![1]));
+    // The sweep adds none for a row that cannot be read, but an email may have given it up.
+    let unreadable = BlobPurgeKey { at: UtcMillis(0).into(), blob: BlobHash([0; 32]) }.encode();
+    write(&*engine, Table::BlobPurge, &unreadable, Some(vec![1]));
     let site = |change: &dyn Fn(&mut Txn<'_>) -> Result<bool, Error>| {
         let (value, ticket) = store.commit(AccountId::SITE, |txn| change(txn)).unwrap();
         ticket.wait_blocking().unwrap();
@@ -301,6 +308,7 @@ fn damaged_rows_do_not_stop_the_collection_of_messages() {
     while site(&|txn| txn.collect_blobs(UtcMillis(1), 1).map(|done| done.has_more)) {}
     assert_eq!(engine.get(Table::Blobs, &unheld).unwrap(), None);
     assert_eq!(engine.get(Table::BlobPurge, &[0; 9]).unwrap(), None);
+    assert_eq!(engine.get(Table::BlobPurge, &unreadable).unwrap(), None);
     // A person can still look at what is damaged.
     assert!(engine.get(Table::Blobs, &[0]).unwrap().is_some());
     assert!(engine.get(Table::Blobs, &[0; 32]).unwrap().is_some());

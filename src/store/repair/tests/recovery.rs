@@ -116,3 +116,48 @@ fn a_damaged_change_index_is_reported_as_corrupt() {
     }
     assert_eq!(deep(&store), []);
 }
+
+#[test]
+fn recovered_account_is_as_old_as_its_oldest_email() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    make(&store, ANN, "ann");
+    for n in [5, 9, 3, 8] {
+        deliver(&store, ANN, n).unwrap();
+    }
+    write(&*engine, Table::Accounts, &AccountKey { account: ANN }.encode(), None);
+    repair(&store, RepairScope::Repair);
+    assert_eq!(deep(&store), []);
+    // `deliver` gives message `n` the time of `n` seconds.
+    let created = store.snapshot().account(ANN).unwrap().unwrap().created;
+    assert_eq!(created, UtcMillis(3000));
+}
+
+#[test]
+fn mailbox_that_was_created_after_its_last_change_is_reported_with_a_text() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let (key, row) = rows_of(&engine, Table::Mailboxes, ANN).remove(0);
+    let mut row = Mailbox::decode(&key, &row).unwrap();
+    row.created = row.updated.next();
+    write(&*engine, Table::Mailboxes, &key, Some(row.encode()));
+    let [breach] = <[Breach; 1]>::try_from(deep(&store)).unwrap();
+    assert!(breach.what.contains("created"), "{breach}");
+    repair(&store, RepairScope::Repair);
+    assert_eq!(deep(&store), []);
+}
+
+/// A decision under a damaged key would make the whole log unreadable.
+#[test]
+fn decision_under_a_damaged_key_is_reported_and_deleted() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let (key, row) = rows_of(&engine, Table::Decisions, ANN).remove(0);
+    write(&*engine, Table::Decisions, &[&key[..], &[1]].concat(), Some(row));
+    assert!(deep(&store).iter().any(|breach| breach.table == "decisions"));
+    repair(&store, RepairScope::Repair);
+    assert_eq!(deep(&store), []);
+    assert_eq!(store.snapshot().decisions(ANN, 9).unwrap().len(), 1);
+}

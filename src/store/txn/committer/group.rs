@@ -21,14 +21,16 @@ impl CommitterState {
     }
 
     /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty or a
-    /// caller writes; returns `None` if the store is closed then.
+    /// caller writes; returns `None` if the store is closed and the queue is empty. (No caller
+    /// writes when `Committer` is dropped: it has a `Store`. If one panics, `give_up` empties the
+    /// queue.)
     ///
     /// If the last group had several commits, or several are queued, more are likely to come within
     /// `Options::hold`, and the write waits for them.
     fn take(&self) -> Option<Vec<QueuedCommit>> {
         let mut queue = self.queue.lock();
         while queue.commits.is_empty() || queue.is_writing {
-            if queue.closed {
+            if queue.closed && queue.commits.is_empty() {
                 return None;
             }
             self.wake.wait(&mut queue);
@@ -173,5 +175,48 @@ impl QueuedCommit {
         let shared = self.batches().find_map(|batch| batch.shared.as_deref()).into_iter().flatten();
         let puts = self.batches().flat_map(|batch| &batch.puts).chain(shared);
         puts.map(|put| put.key.len() + put.value.as_ref().map_or(0, Vec::len)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::model::clock::FixedClock;
+    use crate::model::{AccountId, UtcMillis};
+    use crate::store::engine::memory::MemoryEngine;
+    use crate::store::{Options, Store, Ticket};
+
+    fn commit(store: &Store) -> Ticket {
+        store.commit(AccountId::SITE, |txn| Ok(txn.next_account())).unwrap().1
+    }
+
+    #[test]
+    fn queued_commit_is_written_if_the_store_is_closed_while_a_caller_writes() {
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let options = Options { writes_alone: true, ..Options::small() };
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::open_engine(engine, &options, clock).unwrap();
+        let (first, queued) = (Mutex::new(Some(store.clone())), Arc::new(Mutex::new(None)));
+        let second = Arc::clone(&queued);
+        // Called by the caller of the first commit, as long as it writes.
+        store.on_change(move |_| {
+            if let Some(store) = first.lock().take() {
+                *second.lock() = Some(commit(&store));
+                let state = &store.0.committer.shared;
+                state.queue.lock().closed = true;
+                state.wake.notify_all();
+                // The committer's thread looks at the queue meanwhile.
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        commit(&store).wait_blocking().unwrap();
+        let ticket: Ticket = queued.lock().take().unwrap();
+        let (done, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(ticket.wait_blocking()));
+        assert_eq!(result.recv_timeout(Duration::from_secs(20)), Ok(Ok(())));
     }
 }
