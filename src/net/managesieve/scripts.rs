@@ -139,11 +139,30 @@ fn refusal(error: &Error, settings: &filter::Settings) -> Answer {
         Error::Script(ScriptFault::Active) => {
             (Some(Code::Active), "the active script cannot be deleted: activate another one first")
         }
-        Error::Quota | Error::Full => (Some(Code::Quota), "there is no space for the script"),
+        Error::Quota => (Some(Code::Quota), "there is no space for the script"),
+        // QUOTA is for the quota of a user (RFC 5804 §1.3); a full disk is the site's matter.
+        Error::Full => (Some(Code::TryLater), "the disk is full: try again later"),
         error => {
             tracing::error!(%error, "a ManageSieve command failed");
             (Some(Code::TryLater), "a temporary fault of the service: try again later")
         }
     };
     Answer::Refused(code, text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_no_quota() {
+        let code = |error| match refusal(&error, &filter::Settings::default()) {
+            Answer::Refused(code, _) => code,
+            _ => None,
+        };
+        assert_eq!(
+            (code(Error::Quota), code(Error::Full)),
+            (Some(Code::Quota), Some(Code::TryLater))
+        );
+    }
 }
