@@ -58,8 +58,8 @@ impl Txn<'_> {
     }
 
     /// Applies `change` to the fields that a client may change (`with_changes`); what it does to
-    /// others is ignored. Returns whether anything changed. The Inbox may lose its role: the caller
-    /// decides that.
+    /// other fields is ignored. Returns whether anything changed. The Inbox may lose its role: it
+    /// is for the caller to refuse that.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox; `Mailbox` if the change is refused.
