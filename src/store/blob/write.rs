@@ -156,8 +156,8 @@ impl Txn<'_> {
     ///
     /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
     /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any
-    /// commit takes: only then is the time in a row that is being stored always another than that
-    /// in the row which is read here, so that this is noticed.
+    /// commit takes: then a message that is stored meanwhile gets a row with a later time than that
+    /// of the deleted row, which the assertion notices.
     ///
     /// # Errors
     /// Those of reading.
@@ -195,7 +195,7 @@ impl Txn<'_> {
             // A check reports a row that cannot be read.
             let Ok(row) = BlobRow::decode(&key.encode(), &blob) else { continue };
             let BlobRow { at: stored_at, bytes } = row;
-            // Only the row was read of a message in a segment.
+            // Of a message in a segment, only the row was read.
             bytes_seen += bytes.extent().map_or(bytes.len(), |_| 0);
             if stored_at > upto {
                 self.note_blob_release(stored_at, candidate.blob);
