@@ -146,7 +146,8 @@ impl Checker<'_> {
         Ok(missing)
     }
 
-    /// Whether all references of the email must exist.
+    /// Whether a missing row of one of the email's keys is surely a fault: no reference to a
+    /// younger thread was dropped, or the email began its thread.
     fn is_surely_lost(&self, email: &EmailMetadata) -> Result<bool, Error> {
         Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
     }

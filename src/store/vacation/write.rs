@@ -246,8 +246,8 @@ impl Txn<'_> {
         if action.kind != ActionKind::Reply {
             return Ok(());
         }
-        // The commit that queued the reply stored the decision, with the same time or with that of
-        // the email that it created.
+        // The commit that queued the reply stored the decision, with the time of the action or with
+        // that of the email that the commit created.
         let times = [Some(action.created), action.email.map(EmailId::received_at)];
         let mut found = None;
         for at in times.into_iter().flatten() {
