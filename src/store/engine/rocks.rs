@@ -332,7 +332,8 @@ impl Engine for RocksEngine {
         let mut puts = sorted_puts(batches, true);
         let mut stale = self.stale_batches(batches, &puts)?;
         if !stale.is_empty() {
-            // The batch for which shared rows were listed may be the stale one.
+            // The batch for which shared rows were listed may be stale. So they are listed for each
+            // batch, and the batches are judged again.
             puts = sorted_puts(batches, false);
             stale = self.stale_batches(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));

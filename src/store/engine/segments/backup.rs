@@ -72,6 +72,7 @@ fn copy_to(backups: &Path, id: u32, earlier: &[u32], ends: &SegmentEnds) -> io::
     let dir = backups.join(DIRECTORY);
     let mut copied = Parts::new();
     for other in earlier {
+        // If several have a part of a segment, the last one counts, which is the newest.
         copied.extend(read_list(&dir, *other)?.into_iter().flatten());
     }
     let mut parts = Parts::new();

@@ -383,15 +383,15 @@ impl Segments {
         self.state.write().retired.remove(&segment);
     }
 
-    /// Deletes those of these segments that are retired, and returns the bytes of their files;
-    /// `None` while a backup or another deletion runs. No row may name an extent in them, and
-    /// nobody may know one.
+    /// Deletes the `segments` that are retired, and returns the bytes of their files; `None` while
+    /// a backup or another deletion runs. No row may name an extent in a retired segment, and
+    /// nobody may know such an extent.
     ///
     /// # Errors
     /// `Io`; the remaining segments stay retired.
     pub(in crate::store) fn delete(&self, segments: &[u32]) -> Result<Option<u64>, Error> {
         let failed = |error: io::Error| Error::Io(format!("segment: {error}"));
-        let Some(_guard) = self.deletion.try_lock() else { return Ok(None) };
+        let Some(_held) = self.deletion.try_lock() else { return Ok(None) };
         let mut bytes = 0;
         for id in segments {
             let found = {

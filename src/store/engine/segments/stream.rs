@@ -223,7 +223,8 @@ impl Segments {
         let path = self.dir.join(id.file_name());
         fs::rename(&value.path, &path)?;
         value.path.clone_from(&path);
-        // The entry of the directory itself is durable when the first segment with rows is begun.
+        // `begin_segment` makes the directory's own entry durable: a row that names this value is
+        // first written to a segment that was begun so.
         self.names.sync(&self.dir)?;
         value.is_kept = true;
         let length = frame_length(value.length);

@@ -24,7 +24,7 @@ fn a_streamed_value_is_read_like_any_other_also_after_reopening() {
         streamed.read(&mut found).unwrap();
         assert_eq!(found, [b"before", &value[..]].concat());
         assert_eq!(streamed.hash(), *blake3::hash(&value).as_bytes());
-        // A segment with frames of the log takes its number meanwhile.
+        // Meanwhile a segment for the log may be begun, which takes a number of its own.
         segments.append_log(LogKind::Rows, length as u64, b"rows").unwrap();
         let extent = segments.add(streamed).unwrap();
         // The layout is that of a value that was appended.
