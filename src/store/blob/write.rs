@@ -5,8 +5,9 @@
 //!   `outbox_blobs` (actions) and `upload_blobs` (uploads). An object *holds* a message if it has
 //!   such a reference.
 //! - A message is stored in the same commit as a reference to it.
-//! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
-//!   references: if two accounts delete the last two at the same time, each still sees the other's.
+//! - A commit that deletes a reference adds a candidate (`blob_purge`), unless it gives the message
+//!   to another email (`restore_email`). It does not check for other references: if two accounts
+//!   delete the last two at the same time, each still sees the other's.
 //! - After a grace time, a commit of the site (`collect_blobs`) deletes the candidates that have no
 //!   reference and were not stored again. It does not hold the locks of the accounts, so it asserts
 //!   that the row of the message is unchanged: a delivery of the same message writes the row again,

@@ -2,12 +2,14 @@
 //! thread: a row of `thread_refs` for each key names the thread.
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
-//! and references to dead threads, and notes in `sweeps` how far it came. But:
+//! and references to dead threads, and notes in `sweeps` how far it came. So an email whose
+//! references may be too old is not checked. Of the others:
 //!
-//! - An email joins the oldest live thread that its keys name, so each of its keys names its thread
-//!   or a younger one. A missing row is surely a fault if no reference to a younger thread was ever
-//!   dropped. Replacing a reference to a dead thread counts as dropping it.
-//! - If the email began its thread, all its keys name the thread while it lives.
+//! - An email joins the oldest live thread that its keys name. From then on each of its keys names
+//!   this thread, which lives, or a younger one. So a missing row is surely a fault if no reference
+//!   to a younger thread was ever dropped. Replacing a reference to a dead thread counts as
+//!   dropping it.
+//! - If the email began its thread, all its keys name the thread while the thread lives.
 //!
 //! Other missing references are reported only if some reference of the account is surely lost.
 

@@ -4,9 +4,9 @@
 //! - Only one process has the store open for writing, so no versions of accounts are stored
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
-//! - Recovery leaves out at most the last frame of the journal, and only if the frame, or a message
-//!   that its rows may name, was not written whole: then nobody was told that its rows are durable.
-//!   If recovery finds any other damage, the store is not opened.
+//! - Recovery leaves out cancelled frames of the journal, and the last frame if it, or a message
+//!   that its rows may name, was not written whole: nobody was told that the rows of these frames
+//!   are durable. If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]

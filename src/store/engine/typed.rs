@@ -79,8 +79,8 @@ type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 
 /// Reads a table by its types of keys and rows.
 ///
-/// Every function fails with `Corrupt` if a key or a row that it decodes is damaged, and with the
-/// errors of the engine.
+/// Every function fails with the errors of the engine, and with `Corrupt` if a key or a row that it
+/// decodes is damaged. `row_if_any` and `keys_or_damage` hand `Corrupt` over as a value instead.
 pub(crate) trait TypedRead: RowReader {
     /// Returns the row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {

@@ -4,8 +4,8 @@
 //!   that the newest backup has of it. Bytes in a segment never change, so a later backup adds only
 //!   what is new.
 //! - `segments/ID.list` belongs to the backup ID, and has a line `NAME LENGTH CHECKSUM` for each
-//!   segment: the length up to which the backup has it, and the CRC-32 of these bytes. It is
-//!   written last, so a backup without it is not whole.
+//!   segment: the length up to which the backup has it, and the CRC-32 of these bytes. The list is
+//!   written last, so a backup without a list is not whole.
 //! - `segments/older` lists the backups that were there when the directory was made: an earlier
 //!   version made them, and they have no segments.
 
@@ -90,9 +90,9 @@ fn failed(error: &io::Error) -> Error {
     }
 }
 
-/// Makes the directory of the segments if there is none. `earlier` are the backups in the
-/// directory: if it has no segments, a version without segments made them. Must be called before
-/// the tables are backed up, so that a backup that is interrupted then does not count as whole.
+/// Makes the directory of the segments if there is none. Then a version without segments made the
+/// backups `earlier`, which are all that exist, and `older` lists them. Must be called before the
+/// tables are backed up, so that a backup that is interrupted later does not count as whole.
 ///
 /// # Errors
 /// `Full` if the disk is full, `Io`.

@@ -40,7 +40,7 @@ use self::file::{FILE_HEADER_BYTES, NAME_BYTES, SegmentId, frame_length, read_fr
 use self::guard::Generations;
 pub use self::guard::{EarlierGuards, SegmentGuard};
 use self::places::Segment;
-use self::stream::Names;
+use self::stream::FileNames;
 pub use self::stream::StreamedValue;
 use crate::store::Options;
 use crate::store::error::Error;
@@ -128,7 +128,7 @@ pub struct Segments {
     unsynced: Mutex<Unsynced>,
     /// Held during a sync. `true` after one has failed.
     has_failed: Mutex<bool>,
-    names: Names,
+    file_names: FileNames,
     /// Files that are open for reading, the last used first.
     open: Mutex<VecDeque<(u32, Arc<File>)>>,
     generations: Generations,
@@ -188,7 +188,7 @@ impl Segments {
             }),
             unsynced: Mutex::default(),
             has_failed: Mutex::default(),
-            names: Names::new(),
+            file_names: FileNames::new(),
             open: Mutex::default(),
             generations: Generations::default(),
             deletion: Mutex::default(),

@@ -45,16 +45,16 @@ pub struct StreamedValue {
     hasher: blake3::Hasher,
 }
 
-/// The names that the files of streamed values were given when the values were complete.
+/// Counts the names that the files of streamed values are given when the values are complete.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     /// How many were given.
     given: AtomicU64,
     /// How many of them are durable; `None` during a sync and after one has failed.
     synced: Mutex<Option<u64>>,
 }
 
-impl Names {
+impl FileNames {
     pub(super) fn new() -> Self {
         Self { given: AtomicU64::new(0), synced: Mutex::new(Some(0)) }
     }
@@ -225,7 +225,7 @@ impl Segments {
         value.path.clone_from(&path);
         // `begin_segment` makes the directory's own entry durable: a row that names this value is
         // first written to a segment that was begun so.
-        self.names.sync(&self.dir)?;
+        self.file_names.sync(&self.dir)?;
         value.is_kept = true;
         let length = frame_length(value.length);
         self.written.fetch_add(length, Ordering::Relaxed);
