@@ -13,7 +13,7 @@ use super::Store;
 pub use super::engine::Backup;
 use super::error::Error;
 
-/// The file that marks a directory of backups. It has the identity of the store that they are of.
+/// The file that marks a directory of backups. It has the identity of their store.
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {

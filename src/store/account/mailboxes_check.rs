@@ -69,8 +69,9 @@ impl Checker<'_> {
     }
 
     /// Puts a live mailbox into the census in place of one whose row is lost, cannot be read, or is
-    /// a tombstone although emails are in the mailbox. It has no parent, a name that no other
-    /// mailbox without a parent has, and `role` or its earlier role if no other mailbox has that.
+    /// a tombstone although emails are in the mailbox. The live mailbox has no parent, a name that
+    /// no other mailbox without a parent has, and `role` or its earlier role, unless another
+    /// mailbox has this role.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();

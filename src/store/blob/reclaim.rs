@@ -6,7 +6,8 @@
 //!    unless it is short.
 //! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
 //!    now on no new row names an extent in them.
-//! 3. *Wait* until nobody is left who may have read an extent in them before that (`SegmentGuard`).
+//! 3. *Wait* until nobody is left who may have read an extent in them before they were retired
+//!    (`SegmentGuard`).
 //! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
 //!    segment. One commit of the site moves some messages, and asserts that their rows are
 //!    unchanged.

@@ -152,8 +152,8 @@ impl Txn<'_> {
     /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
     /// examined candidate is deleted, too; one whose message was stored later gets that later time
     /// instead. A candidate whose key is damaged is only deleted: the sweep (`sweep_blobs`) finds
-    /// its message again. So is one whose message has a damaged row, which stays for a person to
-    /// look at: one message must not stop the collection of all others.
+    /// its message again. A candidate whose message has a damaged row is only deleted, too: the row
+    /// stays for a person to look at, and must not stop the collection of the other messages.
     ///
     /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
     /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any

@@ -48,9 +48,10 @@ pub(in crate::store) struct Refs {
 }
 
 impl Refs {
-    /// Returns the earliest time at which an email may have been filed: that of the last note of
-    /// history that does not cover its creation, or `receivedAt` if this is later. An import may
-    /// set `receivedAt`, so it counts only up to the first note that covers the creation.
+    /// Returns the earliest time at which an email may have been filed: the time of the last note
+    /// of history that does not cover its creation, or `receivedAt` if this is later. An import may
+    /// set a `receivedAt` after the filing, so the time of the first note that covers the creation
+    /// counts in place of a later `receivedAt`.
     fn earliest_filing(&self, email: &EmailMetadata) -> UtcMillis {
         let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
         let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);

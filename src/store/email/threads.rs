@@ -27,7 +27,7 @@ struct ThreadsOfKey {
     /// The position in `refs` of the first live thread that the user may see; `None` if there is
     /// none.
     found: Option<usize>,
-    /// The dead threads before `found`, or all dead ones if it is `None`.
+    /// The dead threads before `found`, or all dead ones if `found` is `None`.
     dead: Vec<ThreadId>,
 }
 

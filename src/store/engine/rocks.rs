@@ -431,9 +431,9 @@ fn parse_gib(report: &str, label: &str) -> u64 {
 }
 
 impl RocksEngine {
-    /// Finds the batches whose assertions fail, and those that are stale with them. An assertion of
-    /// a batch sees the rows of the batches before it that are not stale. `puts` are the rows of
-    /// all batches as `sorted_puts` sorts them.
+    /// Finds the batches whose assertions fail, and the later ones that are stale because of them.
+    /// An assertion of a batch sees the rows of the batches before it that are not stale. `puts`
+    /// are the rows of all batches as `sorted_puts` sorts them.
     fn stale_batches(
         &self,
         batches: &[Arc<Batch>],

@@ -159,9 +159,8 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Does the same as `keys`, and gives `each` the error of a damaged key in its place. For
-    /// ranges of several accounts, so that damage of one row does not stop what concerns the
-    /// others.
+    /// Does the same as `keys`, and gives `each` an error in place of a damaged key. For ranges of
+    /// several accounts, so that damage of one row does not stop what concerns the others.
     fn keys_or_damage<T: Table>(
         &self,
         range: &KeyRange<T>,

@@ -139,9 +139,9 @@ fn copy(
     Ok(CopiedPart { length: end, checksum: hasher.finalize() })
 }
 
-/// Reads a range of a file into a checksum, and writes it to the same place of another. Returns the
-/// end of the range, or that of the file if it comes before: the last value of a segment may not
-/// have been written.
+/// Reads a range of a file into a checksum, and writes it to the same place in the file `to`.
+/// Returns where the range ends, or where `from` ends if that comes before: the write of the last
+/// value of a segment may have failed.
 fn copy_range(
     from: &File,
     to: Option<&File>,

@@ -70,8 +70,8 @@ pub(in crate::store::engine) struct LogFrame {
 }
 
 impl Segments {
-    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`. `rows`
-    /// are empty if it cancels another frame, which `number` names.
+    /// Appends a frame to the log, and returns where it ends. The frame is durable after `sync`. If
+    /// it cancels another frame, `number` is that of the other, and `rows` are empty.
     ///
     /// # Errors
     /// Those of `append`.
