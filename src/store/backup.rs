@@ -13,7 +13,7 @@ use super::Store;
 pub use super::engine::Backup;
 use super::error::Error;
 
-/// The file by which a directory of backups is known, and the store to which they belong.
+/// The file that marks a directory of backups. It has the identity of their store.
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {

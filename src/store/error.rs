@@ -15,7 +15,7 @@ pub enum Error {
     Mailbox { name: String, fault: MailboxFault },
     #[error("script: {0}")]
     Script(ScriptFault),
-    /// The account or the user would exceed a quota, or the most objects of a kind.
+    /// The account or the user would exceed a quota, or have too many objects of a kind.
     #[error("over quota")]
     Quota,
     /// Temporary: the store goes on by itself when there is space.

@@ -162,7 +162,8 @@ fn default_jobs() -> u32 {
 }
 
 impl Options {
-    /// Small memtables, logs and thresholds for tests, which open many stores with few rows.
+    /// Small memtables, logs and thresholds: for tests, which open many stores with few rows, and
+    /// for a restored store, into which only its epoch is written.
     #[must_use]
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
@@ -414,9 +415,9 @@ impl Store {
     }
 
     /// Has `listener` called with every durable change that this process writes, before the ticket
-    /// of its commit is ready. It runs on the committer's thread, or within a call of `commit`: it
-    /// must be quick, must not wait for a ticket, and must take no lock that a caller of `commit`
-    /// holds.
+    /// of its commit is ready. `listener` runs on the committer's thread, or within a call of
+    /// `commit`: it must be quick, must not wait for a ticket, and must take no lock that a caller
+    /// of `commit` holds.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.0.committer.listen(Box::new(listener));
     }

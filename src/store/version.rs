@@ -16,8 +16,9 @@ use super::table::keys::{RepairsPrefix, SiteKey};
 use super::table::{self, codec};
 use crate::model::{AccountId, Secrets};
 
-/// The format that this version writes. New in each, and unknown to programs of the one before:
-/// - Format 2: newer versions of some rows, which those programs take for damage.
+/// The format that this version writes. Each format after the first has something that programs of
+/// the format before do not know:
+/// - Format 2: newer versions of some rows, which programs of format 1 take for damage.
 /// - Format 3: messages in segments.
 /// - Format 4: rows in the journal.
 /// - Format 5: Sieve scripts, and the keys for SCRAM in the rows of accounts.

@@ -114,8 +114,8 @@ impl Txn<'_> {
             self.stage_row(table, key, None);
         }
         if !left {
-            // The directory empties the primary address first. If the row still has one, the row of
-            // that address is deleted, too.
+            // The directory has emptied the primary address in the row (`account::local`). If a
+            // test has not, the row of the primary address is deleted here.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?

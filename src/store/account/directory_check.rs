@@ -74,8 +74,9 @@ impl Checker<'_> {
     }
 
     /// Checks that all addresses in the account's row lead to the account, and that all addresses
-    /// which lead to it are in the row. A row of an earlier version has no list of them
-    /// (`AccountRow::addresses`): then only the primary address is checked.
+    /// which lead to it are in the row. A row of an earlier version has no list of addresses
+    /// (`AccountRow::addresses`): then only the primary address is checked. An account that is
+    /// being removed is only reported: the removal deletes its addresses.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!(
@@ -155,6 +156,7 @@ impl Checker<'_> {
         self.read.raw_rows(&range, |key, value| {
             let object =
                 ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
+            // Only an identity that the server made has a default name.
             identities.extend(object.filter(|identity| identity.default_name.is_some()));
             Ok(true)
         })?;
@@ -177,8 +179,8 @@ impl Checker<'_> {
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// Returns when the oldest email or tombstone was received; 0 if there is none. Stands for the
-    /// time when the account was created.
+    /// Returns when the oldest email or tombstone was received; 0 if there is none. A recovered row
+    /// has this as the time when the account was created.
     fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut oldest = UtcMillis(0);
         // Ascending keys are newest first.
@@ -248,8 +250,8 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
 /// The keys of the address rows that lead to each account.
 pub(in crate::store) type AddressesByAccount = BTreeMap<AccountId, Vec<String>>;
 
-/// Returns the addresses that lead to each account. Adds to `all` those of these accounts that have
-/// mailboxes.
+/// Returns the addresses that lead to each account. Adds to `all` every account that has both an
+/// address and a mailbox: it exists, even if its own row and its state are lost.
 pub(in crate::store) fn read_addresses(
     read: &dyn RowReader,
     all: &mut BTreeSet<AccountId>,

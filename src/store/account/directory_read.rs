@@ -43,8 +43,8 @@ impl Snapshot<'_> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
-    /// Returns all accounts with their rows. Fails if one of them is damaged, as `directory`,
-    /// `account_ids` and `account_names` do not.
+    /// Returns all accounts with their rows. Fails if one row is damaged, unlike `directory`,
+    /// `account_ids` and `account_names`.
     #[cfg(any(test, feature = "internals"))]
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
@@ -55,9 +55,9 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Returns the name in each account's row, with the account: `None` if the key of the row is
-    /// damaged, for a repair may bring that account back under its name. Rows that cannot be read
-    /// are left out: a repair cannot bring back their names.
+    /// Returns the name in each account's row, with the account. The account is `None` if the key
+    /// of the row is damaged: the name is taken all the same, since a repair may bring the account
+    /// back. Rows that cannot be read are left out: a repair cannot bring back their names.
     pub fn account_names(&self) -> Result<Vec<(Option<AccountId>, String)>, Error> {
         let mut names = Vec::new();
         self.read.keys_or_damage::<Accounts>(&KeyRange::under(&()), |key, value| {
@@ -101,6 +101,7 @@ impl Snapshot<'_> {
             .accounts
             .values()
             .filter_map(|row| row.as_ref().ok())
+            // Its primary address is empty, and the rows of the others may be deleted already.
             .filter(|row| !row.is_being_removed())
         {
             for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()])
@@ -164,8 +165,8 @@ impl Snapshot<'_> {
     }
 
     /// Returns when the sender `who` was told; `None` if the sender has no told row that counts at
-    /// `now`. `memory` says which told rows count. A damaged one does not count, so that it keeps
-    /// no mail of this sender from being delivered: the next answer replaces it.
+    /// `now`. `memory` says which told rows count. A damaged told row does not count, and is no
+    /// error, which would keep mail from being delivered: the next answer replaces the row.
     pub fn last_told(
         &self,
         account: AccountId,

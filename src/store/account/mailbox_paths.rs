@@ -7,11 +7,11 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Creates those mailboxes of a path that `find_mailbox` does not find, and returns the last
-    /// mailbox of the path. The names in it are separated by `/`. If that one is created, it gets
-    /// `role`, unless another mailbox has that role. If it exists, its role does not change.
+    /// mailbox of the path. In `path`, `/` separates the names. If the last mailbox is created, it
+    /// gets `role`, unless another mailbox has that role. If it exists, its role does not change.
     ///
     /// Returns `None` if a mailbox is refused (`MailboxFault`), for example because of its name or
-    /// because there are too many. Those that were created before it stay staged.
+    /// because there are too many. The mailboxes that were created before stay staged.
     ///
     /// # Errors
     /// Those of reading.

@@ -58,8 +58,8 @@ impl Txn<'_> {
     }
 
     /// Applies `change` to the fields that a client may change (`with_changes`); what it does to
-    /// others is ignored. Returns whether anything changed. The Inbox may lose its role: the caller
-    /// decides that.
+    /// other fields is ignored. Returns whether anything changed. The Inbox may lose its role: it
+    /// is for the caller to refuse that.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox; `Mailbox` if the change is refused.
@@ -328,8 +328,8 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
 }
 
 /// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
-/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is its uid and
-/// its stored row; `None` for a new mailbox. `all` may have the old or the new row of it.
+/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is the mailbox's
+/// uid and its stored row; `None` for a new mailbox. `all` may have its old or its new row.
 ///
 /// # Errors
 /// `Mailbox` with the first rule that is broken.

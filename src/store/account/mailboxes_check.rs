@@ -1,7 +1,8 @@
 //! Checks the rows of mailboxes and the account's state.
 //!
 //! The steps of a check call these functions in turn: `check_mailboxes` first, `expect_mailbox` for
-//! each mailbox once its counts and listings are known, and `check_state` last.
+//! each mailbox once its counts and listings are known, and `check_state` last. Each step adds to
+//! the census (`Checker::census`), which has the account's data as the rows should have them.
 
 use crate::model::{
     DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox,
@@ -16,17 +17,17 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, MailboxKey};
 
 /// If the account's state row is lost, modseqs go on this far above the highest in use: clients may
-/// know higher ones than any row has.
+/// know higher modseqs than any row has.
 const MODSEQ_LEAP: u64 = 1 << 32;
-/// The same for the ids of threads and actions.
+/// How far the ids of threads and actions then go on above the highest in use.
 const ID_LEAP: u64 = 1 << 16;
-/// The same for the uids of mailboxes, which have only 32 bits.
+/// How far the uids of mailboxes, which have only 32 bits, then go on above the highest in use.
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes into the census. It gets a recovered one in place of each mailbox whose
-    /// row cannot be read, and of a lost Inbox or Trash if no other mailbox has the role. Reports
-    /// rows whose keys are damaged or name all mail.
+    /// Reads the mailboxes into the census. For each mailbox whose row cannot be read, and for a
+    /// lost Inbox or Trash if no other mailbox has the role, the census gets a recovered mailbox.
+    /// Reports rows whose keys are damaged or name all mail.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         // Mailboxes whose rows cannot be read.
@@ -68,8 +69,9 @@ impl Checker<'_> {
     }
 
     /// Puts a live mailbox into the census in place of one whose row is lost, cannot be read, or is
-    /// a tombstone although emails are in the mailbox. It has no parent, a name that no other
-    /// mailbox without a parent has, and `role` or its earlier role if no other mailbox has that.
+    /// a tombstone although emails are in the mailbox. The live mailbox has no parent, a name that
+    /// no other mailbox without a parent has, and `role` or its earlier role, unless another
+    /// mailbox has this role.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();

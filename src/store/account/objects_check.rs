@@ -18,7 +18,8 @@ impl Checker<'_> {
     /// - an object that cannot be read, or whose modseqs are impossible;
     /// - of two objects of a kind with the same modseq, the one that `object_by_modseq` does not
     ///   name (if it names neither, the younger one);
-    /// - a script whose source is lost. A script whose source was altered stays, and is not active.
+    /// - a script whose source is lost. (A script whose source was altered stays, but must not be
+    ///   active.)
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);

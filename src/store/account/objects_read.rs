@@ -50,8 +50,9 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// Does for a kind of objects what `email_changes` does for emails. `None` also for a kind
-    /// without a state.
+    /// Returns at most `limit` objects of a kind that changed since a state (Foo/changes). `None`
+    /// if the kind has no state, if the state is below the low mark or from the future, or if its
+    /// `base` is above its `mark`.
     pub fn object_changes<T: Object>(
         &self,
         account: AccountId,

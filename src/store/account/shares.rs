@@ -107,10 +107,10 @@ impl Txn<'_> {
     }
 
     /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
-    /// §3.1). An earlier notification of the same mailbox is replaced by one from its old rights to
-    /// the new ones; if these are equal, none is left. If there would be more notifications than
-    /// `limits::MAX_SHARE_NOTIFICATIONS`, the oldest are deleted. Does nothing if this account has
-    /// no row.
+    /// §3.1). An earlier notification of the same mailbox is deleted, and the new one gets the old
+    /// rights of the earlier one; if its new rights equal these, it is not stored either. If there
+    /// would be more notifications than `limits::MAX_SHARE_NOTIFICATIONS`, the oldest are deleted.
+    /// Does nothing if this account has no row.
     pub fn add_share_notification(&mut self, new: &ShareNotification) -> Result<(), Error> {
         if self.snapshot().account(self.account)?.is_none() {
             return Ok(());

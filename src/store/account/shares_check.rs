@@ -37,8 +37,9 @@ fn owner_and_guest(key: &[u8]) -> Option<(AccountId, AccountId)> {
 }
 
 /// Checks every row of `shared`, which names an owner and a guest: the guest must exist, and the
-/// owner must share a mailbox with the guest. A fault is reported for the owner, or if there is no
-/// such account, for the guest: a repair deletes the row in a commit of that account.
+/// owner must share a mailbox with the guest. A fault is reported for the owner; if the owner has
+/// no row in `accounts`, for the guest; and if the key is damaged, for the site. A repair deletes
+/// the row in a commit of the account for which it is reported.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

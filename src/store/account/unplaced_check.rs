@@ -1,13 +1,14 @@
 //! Finds rows whose keys name no account, in the tables that have one row for each account:
 //! `accounts`, `account_state`, `vacation`, `active_script` and `script_errors`.
 //!
-//! - All others look rows up by the right key, or pass over such a row: its account has lost it.
-//! - The row of an account tells by its primary address whose it is: `unplaced_row_of` finds it,
-//!   and a repair writes it under its right key.
+//! - Other code looks rows up by the right key, or skips a row with a damaged key: the account is
+//!   without this row.
+//! - A row of `accounts` tells by its primary address whose it is: `unplaced_row_of` finds it, and
+//!   a repair writes it under its right key.
 //! - A repair of all accounts deletes the rows that are of no use any more: every row of
 //!   `account_state`, for it is counted again; a row of `accounts` if it cannot be read, or if its
-//!   account has another; and every row of the two tables of scripts, which tells nobody whose it
-//!   is. A vacation response stays: a person may know whose it is.
+//!   account has another that can be read; and every row of the two tables of scripts, since
+//!   nothing in it tells whose it is. A vacation response stays: a person may know whose it is.
 
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -100,8 +101,8 @@ fn account_fault(read: &dyn RowReader, found: &Found<Accounts>) -> Result<(Strin
     })
 }
 
-/// Returns the account to which the primary address of a row leads as such; `None` if the address
-/// has no row, a damaged one or one of another kind.
+/// Returns the account whose primary address is that of `row`, by the row of the address; `None` if
+/// the address has no row or a damaged one, or is no primary address.
 fn account_of(read: &dyn RowReader, row: &AccountRow) -> Result<Option<AccountId>, Error> {
     let address = read.row_if_any::<Addresses>(&AddressKey(row.primary.to_string()))?;
     Ok(match address {

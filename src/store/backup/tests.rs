@@ -223,8 +223,8 @@ fn a_backup_without_all_its_segments_is_not_used() {
     let segments = backups.join("segments");
     fs::remove_file(segments.join("3.list")).unwrap();
     assert_eq!((ids(), verify(&backups, 3)), (vec![1, 2], Err(Error::NotFound("backup"))));
-    // In a segment, what backup 2 has and backup 1 has not is damaged: only backup 2 notices. Their
-    // lists name the same segment, up to different lengths.
+    // Backups 1 and 2 have the same segment, up to different lengths. Damage behind the end of
+    // backup 1 is damage of backup 2 only.
     let lists = [1, 2].map(|id| fs::read_to_string(segments.join(format!("{id}.list"))).unwrap());
     let (name, rest) = lists[1].split_once(' ').unwrap();
     let end: usize = rest.split(' ').next().unwrap().parse().unwrap();

@@ -4,8 +4,8 @@
 //! - Subscriptions and rows of upkeep are checked with their account, and a repair deletes what is
 //!   wrong.
 //! - Messages and references are of no single account, so one pass over each table checks them for
-//!   all. All these tables but that of the candidates for collection, which is read first, sort by
-//!   the hash, and cursors advance through them together.
+//!   all. The candidates for collection are read first. The other tables sort by the hash, and
+//!   cursors advance through them together.
 //! - Missing or damaged bytes are only reported: only a backup has them. A reference that belongs
 //!   to no email is deleted by `Txn::drop_strays`.
 //! - A deep check (`check --blobs`) also compares the bytes of each message with its hash. Where an
@@ -288,7 +288,7 @@ fn check_candidates(
 }
 
 /// Checks only that every candidate for collection has a right key, and that every reference of an
-/// email belongs to an email with that message. For a repair, which deletes the others.
+/// email belongs to an email with that message. For a repair, which deletes the rows that fail.
 pub(in crate::store) fn check_candidates_and_refs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,

@@ -6,7 +6,8 @@
 //!    unless it is short.
 //! 2. *Retire* the segments of which at most half is named, and short ones if there are many: from
 //!    now on no new row names an extent in them.
-//! 3. *Wait* until nobody is left who may have read an extent in them before that (`SegmentGuard`).
+//! 3. *Wait* until nobody is left who may have read an extent in them before they were retired
+//!    (`SegmentGuard`).
 //! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
 //!    segment. One commit of the site moves some messages, and asserts that their rows are
 //!    unchanged.
@@ -49,8 +50,8 @@ const MANY_SHORT_SEGMENTS: usize = 8;
 /// began.
 const DELETED_PART: u64 = 16;
 /// A cycle also begins when the journal has grown, since the last one began, by 1/`LOG_PART` of the
-/// bytes of all segments, or of a full segment if that is more. Its rows are in the tables' files
-/// soon, and then it only takes space.
+/// bytes of all segments, or of a full segment if that is more. Soon the rows of the journal are in
+/// the tables' files, too, and then its frames only take space.
 const LOG_PART: u64 = 8;
 /// How often a step looks whether guards are dropped, and how long it waits before each look but
 /// the first.
@@ -139,8 +140,8 @@ impl Store {
     ///
     /// # Errors
     /// After `Full`, the next call goes on where this one failed, and so it does after any error if
-    /// only files are left to be deleted. After all others, the cycle ends, and its segments are no
-    /// longer to be deleted.
+    /// only files are left to be deleted. Otherwise an error ends the cycle, and its segments are
+    /// no longer to be deleted.
     pub fn reclaim_segments(&self) -> Result<ReclaimStep, Error> {
         let Some(segments) = self.0.engine.segments() else { return Ok(ReclaimStep::default()) };
         let mut phase = self.0.reclaimer.phase.lock();
@@ -264,8 +265,8 @@ impl Store {
 }
 
 impl Txn<'_> {
-    /// Appends messages of these segments, and those that belong into a segment and are in rows, to
-    /// the active segment. Reads rows from the key `next` on.
+    /// Moves messages of the segments `retired`, and messages that are in rows and belong into a
+    /// segment, to the active segment. Reads rows from the key `next` on.
     fn move_messages(&mut self, retired: &BTreeSet<u32>, next: &[u8]) -> Result<MoveResult, Error> {
         let mut result = MoveResult::default();
         let (mut rows, mut bytes, mut last, mut found) = (0, 0, None, Vec::new());

@@ -134,7 +134,8 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Deletes an upload and its reference to the bytes. Nothing else that refers to them changes.
+    /// Deletes an upload and its reference to the bytes, and adds a candidate
+    /// (`note_blob_release`).
     pub(in crate::store) fn forget_upload(&mut self, key: &UploadKey) {
         let UploadKey { account, user, blob } = *key;
         self.delete::<UploadBlobs>(&UploadBlobKey { blob, account, user });

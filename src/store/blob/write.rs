@@ -5,8 +5,9 @@
 //!   `outbox_blobs` (actions) and `upload_blobs` (uploads). An object *holds* a message if it has
 //!   such a reference.
 //! - A message is stored in the same commit as a reference to it.
-//! - A commit that deletes a reference adds a candidate (`blob_purge`). It does not check for other
-//!   references: if two accounts delete the last two at the same time, each still sees the other's.
+//! - A commit that deletes a reference adds a candidate (`blob_purge`), unless it gives the message
+//!   to another email (`restore_email`). It does not check for other references: if two accounts
+//!   delete the last two at the same time, each still sees the other's.
 //! - After a grace time, a commit of the site (`collect_blobs`) deletes the candidates that have no
 //!   reference and were not stored again. It does not hold the locks of the accounts, so it asserts
 //!   that the row of the message is unchanged: a delivery of the same message writes the row again,
@@ -151,13 +152,13 @@ impl Txn<'_> {
     /// messages that have no reference and were not stored after `upto`. `limit` is at least 1. An
     /// examined candidate is deleted, too; one whose message was stored later gets that later time
     /// instead. A candidate whose key is damaged is only deleted: the sweep (`sweep_blobs`) finds
-    /// its message again. So is one whose message has a damaged row, which stays for a person to
-    /// look at: one message must not stop the collection of all others.
+    /// its message again. A candidate whose message has a damaged row is only deleted, too: the row
+    /// stays for a person to look at, and must not stop the collection of the other messages.
     ///
     /// The transaction must be one of the site. Its commit fails with `Overtaken` if one of the
     /// messages was stored meanwhile; then nothing was deleted. `upto` must be longer ago than any
-    /// commit takes: only then is the time in a row that is being stored always another than that
-    /// in the row which is read here, so that this is noticed.
+    /// commit takes: then a message that is stored meanwhile gets a row with a later time than that
+    /// of the deleted row, which the assertion notices.
     ///
     /// # Errors
     /// Those of reading.
@@ -195,7 +196,7 @@ impl Txn<'_> {
             // A check reports a row that cannot be read.
             let Ok(row) = BlobRow::decode(&key.encode(), &blob) else { continue };
             let BlobRow { at: stored_at, bytes } = row;
-            // Only the row was read of a message in a segment.
+            // Of a message in a segment, only the row was read.
             bytes_seen += bytes.extent().map_or(bytes.len(), |_| 0);
             if stored_at > upto {
                 self.note_blob_release(stored_at, candidate.blob);

@@ -284,6 +284,7 @@ impl Checker<'_> {
     /// all emails.
     pub(in crate::store) fn check_email_indexes(&mut self) -> Result<(), Error> {
         let account = self.account;
+        // A new `created` is above the stored `updated`, so both are set.
         self.expect_one_email_each(
             |mail| mail.created,
             |email, number| (email.created, email.updated) = (number, number),
@@ -315,8 +316,8 @@ impl Checker<'_> {
         self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
-    /// Checks that no two emails have the same modseq in the field that `number` reads and `set`
-    /// writes. The older of two that have gets a new one.
+    /// Checks that no two emails have the same modseq in the field that `number` reads. Of two that
+    /// have, the older one gets a new modseq, which `set` writes.
     fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,

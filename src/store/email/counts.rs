@@ -6,16 +6,16 @@ use crate::store::row::Thread;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Updates the counts of the mailbox `uid` after a change of one email. Its modseq moves only
-    /// if a count does. The caller stores `mailbox`.
+    /// Updates the counts of the mailbox `uid` after a change of one email. The mailbox's modseq
+    /// moves only if a count does. The caller stores `mailbox`.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,
         mailbox: &mut Mailbox,
-        step: &EmailChange<'_>,
+        change: &EmailChange<'_>,
     ) {
         let trash = self.state.trash;
-        let weight = |thread: &Thread, email: Option<&EmailMetadata>| {
+        let counted = |thread: &Thread, email: Option<&EmailMetadata>| {
             let here = email.filter(|email| email.mailboxes.contains(&uid));
             [
                 here.is_some(),
@@ -24,7 +24,7 @@ impl Txn<'_> {
                 thread.unread_in(uid, trash),
             ]
         };
-        self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
+        self.move_counts(mailbox, counted(change.was, change.old), counted(change.now, change.new));
     }
 
     /// Updates the counts of emails, unread emails, threads and unread threads, in this order.

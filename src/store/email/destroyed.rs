@@ -44,6 +44,7 @@ impl Snapshot<'_> {
         self.read.keys::<EmailPurge>(
             &KeyRange::from(&(account,), &first).reversed(),
             |PurgeKey { email: id, .. }, _| {
+                // The tombstone of a restored email has no reference any more.
                 if let Some(email) = self.email_or_tombstone(account, id)?
                     && let Some(at) = email.destroyed
                     && self

@@ -38,7 +38,8 @@ pub(in crate::store) struct EmailTables<'a> {
     metadata: RowCursor<'a, table::EmailMetadata>,
     contents: RowCursor<'a, EmailContent>,
     tokens: RowCursor<'a, EmailTokens>,
-    /// Those that `next` has not reached, in descending order of keys: the next is the last.
+    /// The emails that `email_by_modseq` names and `next` has not reached, in descending order:
+    /// `next` takes the last.
     named: Vec<EmailId>,
 }
 
@@ -56,8 +57,8 @@ pub(in crate::store) struct EmailRows {
 struct LostEmailTrace {
     /// Bytes of its trace prefix; 0 if its content row is lost.
     prefix: u64,
-    /// Its message, and the length of that, which is 0 if the row in `blobs` is lost. `None` if no
-    /// reference names the email.
+    /// Its message and the length of the message, which is 0 if the row in `blobs` is lost. `None`
+    /// if no reference names the email.
     blob: Option<(BlobHash, u64)>,
     /// `None` if no row tells.
     thread: Option<ThreadId>,
@@ -71,7 +72,7 @@ struct LostEmailTrace {
     mailboxes: BTreeSet<MailboxUid>,
     /// Whether a listing of unseen emails shows it, or showed it until it was destroyed.
     unseen: bool,
-    /// The same for a listing of flagged emails.
+    /// Whether a listing of flagged emails shows it, or showed it until it was destroyed.
     flagged: bool,
 }
 
@@ -273,8 +274,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads the listings: for a live email those that show it, for a destroyed one those from
-    /// which its destruction removed it. A listing that is being dropped no longer follows changes,
-    /// so what it shows is not read.
+    /// which its destruction removed it. A listing that is being dropped no longer follows changes:
+    /// of what it shows, only the thread is read.
     fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let dropped = self.dropped_listings();
         let mut rows = self.rows::<MailboxEmailIndex>();
@@ -368,7 +369,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a complete listing of unseen emails would show the email if it were unseen. For a
-    /// destroyed email: whether the history of one would still show its removal.
+    /// destroyed email: whether the history of such a listing would still show its removal.
     fn would_be_listed_if_unseen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
         let has_listing = |listings: &[MaintainedListing]| {
             listings

@@ -68,6 +68,7 @@ impl Txn<'_> {
         self.delete::<EmailByModseq>(&change);
         self.delete::<EmailContent>(&own);
         self.delete_tokens(id)?;
+        // If the email was restored, the new one has the reference to the message.
         if self.bytes::<BlobRefs>(&self.blob_ref_key(email.blob, id))?.is_some() {
             self.release_email_blob(&email.blob, id);
         }

@@ -243,13 +243,13 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Finds a mailbox by its path, with `/` between the names. If none has the path, finds one
-    /// that has it without regard to case. If there is none either, the first name may be that of
-    /// a role, and stands for the mailbox with that role.
+    /// Finds a mailbox by its path, with `/` between the names. If no mailbox has the path
+    /// `wanted`, finds one that has it without regard to case. If there is none either, the first
+    /// name may be that of a role, and stands for the mailbox with that role.
     pub fn find_mailbox(
         &self,
         account: AccountId,
-        name: &str,
+        wanted: &str,
     ) -> Result<Option<(MailboxUid, Mailbox)>, Error> {
         let all = self.mailboxes(account)?;
         let path = |mailbox: &Mailbox| {
@@ -265,20 +265,20 @@ impl Snapshot<'_> {
             }
             path
         };
-        let by_path = |name: &str| {
-            let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
-            let folded = name.to_lowercase();
+        let by_path = |wanted: &str| {
+            let exact = all.iter().find(|(_, mailbox)| path(mailbox) == wanted);
+            let folded = wanted.to_lowercase();
             exact.or_else(|| all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == folded))
         };
         let by_role = || {
-            let (first, below) = match name.split_once('/') {
+            let (first, below) = match wanted.split_once('/') {
                 Some((first, below)) => (first, Some(below)),
-                None => (name, None),
+                None => (wanted, None),
             };
             let role = Role::from_name(&first.to_lowercase())?;
             let found = all.iter().find(|(_, mailbox)| mailbox.role == Some(role))?;
             below.map_or(Some(found), |below| by_path(&format!("{}/{below}", path(&found.1))))
         };
-        Ok(by_path(name).or_else(by_role).cloned())
+        Ok(by_path(wanted).or_else(by_role).cloned())
     }
 }

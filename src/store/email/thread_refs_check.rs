@@ -2,12 +2,14 @@
 //! thread: a row of `thread_refs` for each key names the thread.
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
-//! and references to dead threads, and notes in `sweeps` how far it came. But:
+//! and references to dead threads, and notes in `sweeps` how far it came. So an email whose
+//! references may be too old is not checked. Of the others:
 //!
-//! - An email joins the oldest live thread that its keys name, so each of its keys names its thread
-//!   or a younger one. A missing row is surely a fault if no reference to a younger thread was ever
-//!   dropped. Replacing a reference to a dead thread counts as dropping it.
-//! - If the email began its thread, all its keys name the thread while it lives.
+//! - An email joins the oldest live thread that its keys name. From then on each of its keys names
+//!   this thread, which lives, or a younger one. So a missing row is surely a fault if no reference
+//!   to a younger thread was ever dropped. Replacing a reference to a dead thread counts as
+//!   dropping it.
+//! - If the email began its thread, all its keys name the thread while the thread lives.
 //!
 //! Other missing references are reported only if some reference of the account is surely lost.
 
@@ -46,9 +48,10 @@ pub(in crate::store) struct Refs {
 }
 
 impl Refs {
-    /// Returns the earliest time at which an email may have been filed: that of the last note of
-    /// history that does not cover its creation, or `receivedAt` if this is later. An import may
-    /// set `receivedAt`, so it counts only up to the first note that covers the creation.
+    /// Returns the earliest time at which an email may have been filed: the time of the last note
+    /// of history that does not cover its creation, or `receivedAt` if this is later. An import may
+    /// set a `receivedAt` after the filing, so the time of the first note that covers the creation
+    /// counts in place of a later `receivedAt`.
     fn earliest_filing(&self, email: &EmailMetadata) -> UtcMillis {
         let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
         let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);
@@ -146,7 +149,8 @@ impl Checker<'_> {
         Ok(missing)
     }
 
-    /// Whether all references of the email must exist.
+    /// Whether a missing row of one of the email's keys is surely a fault: no reference to a
+    /// younger thread was dropped, or the email began its thread.
     fn is_surely_lost(&self, email: &EmailMetadata) -> Result<bool, Error> {
         Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
     }

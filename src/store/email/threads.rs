@@ -27,7 +27,7 @@ struct ThreadsOfKey {
     /// The position in `refs` of the first live thread that the user may see; `None` if there is
     /// none.
     found: Option<usize>,
-    /// The dead threads before `found`, or all dead ones if it is `None`.
+    /// The dead threads before `found`, or all dead ones if `found` is `None`.
     dead: Vec<ThreadId>,
 }
 
@@ -40,13 +40,13 @@ impl ThreadsOfKey {
 
 impl Txn<'_> {
     /// Returns the thread for a message with these keys: the oldest of the first live threads that
-    /// the keys name, or else a new one. A key that names no live thread then names this one. A key
-    /// that names a live thread goes on to name that one, even if it is another.
+    /// the keys name, or else a new thread. A key that named no live thread then names the returned
+    /// thread. A key that named a live thread still names it, even if another thread is returned.
     ///
     /// `open` are the mailboxes that a filing guest may read (`None`: all). Threads without an
-    /// email in these are ignored, so that the guest cannot find out about them. A key that names
-    /// only such threads gets this one behind them, and the next delivered message with the key
-    /// still joins the first of them.
+    /// email in these mailboxes are ignored, so that the guest cannot find out about them. If a key
+    /// names only ignored threads, the returned thread is added behind them, and the next delivered
+    /// message with the key still joins the first ignored thread.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],

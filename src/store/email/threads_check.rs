@@ -17,11 +17,11 @@ use crate::store::table::{Table as _, ThreadByModseq, Threads};
 struct ThreadRecount {
     /// The counters and the newest email; its other fields are not set.
     thread: Thread,
-    /// The lowest modseq that created one of its emails.
+    /// The lowest modseq of a change that created one of its emails.
     created: u64,
-    /// The highest modseq that created or destroyed one of its emails.
+    /// The highest modseq of a change that created or destroyed one of its emails.
     moved: u64,
-    /// The modseqs that destroyed emails of it.
+    /// The modseqs of the changes that destroyed its emails.
     destroyed: Vec<u64>,
 }
 
@@ -48,10 +48,12 @@ impl Checker<'_> {
             let recount = self.recount(group, &mut thread_of);
             let wanted = self.check_thread(&key, row.as_deref(), recount)?;
             let Some(wanted) = wanted else {
+                // A purged thread keeps its place in `Census::threads`, and no filter shows it.
                 self.census.threads.push(0);
                 continue;
             };
             numbers.push((wanted.updated.0, !wanted.destroyed, id.0));
+            // One bit for each filter on threads that shows the thread.
             let bits =
                 THREAD_FILTERS.iter().enumerate().filter(|(_, filter)| wanted.shows(**filter));
             self.census.threads.push(bits.fold(0, |bits, (at, _)| bits | 1 << at));

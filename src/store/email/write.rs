@@ -20,7 +20,7 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 /// Ids that `free_email_id` tries for one millisecond before it goes on to the next. An import may
-/// give thousands of emails the same time: to try all ids of it for each would be slow.
+/// give thousands of emails the same time: to try all its ids for each email would be slow.
 const MAX_ID_TRIES: u16 = 64;
 
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ impl Txn<'_> {
         let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
         self.write_metadata(id, modseq, old, new);
         let (was, now) = self.write_thread(thread_id, id, old, new)?;
-        let step = EmailChange { id, thread: thread_id, old, new, was: &was, now: &now };
+        let change = EmailChange { id, thread: thread_id, old, new, was: &was, now: &now };
         let uids: BTreeSet<MailboxUid> =
             was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
@@ -189,14 +189,14 @@ impl Txn<'_> {
                 .row::<Mailboxes>(&key)?
                 .ok_or_else(|| missing_row::<Mailboxes>(self.account, &key))?;
             let mut mailbox = stored.clone();
-            self.write_counts(uid, &mut mailbox, &step);
-            self.write_listings(uid, &mut mailbox.listings, &step)?;
+            self.write_counts(uid, &mut mailbox, &change);
+            self.write_listings(uid, &mut mailbox.listings, &change)?;
             if mailbox != stored {
                 self.put::<Mailboxes>(&key, &mailbox);
             }
         }
         let mut listings = std::mem::take(&mut self.state.listings);
-        let written = self.write_listings(MailboxUid::ALL, &mut listings, &step);
+        let written = self.write_listings(MailboxUid::ALL, &mut listings, &change);
         self.state.listings = listings;
         self.touch(DataType::Email);
         written

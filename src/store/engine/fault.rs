@@ -18,7 +18,7 @@ use crate::store::error::Error;
 #[derive(Debug)]
 pub struct FaultyEngine<E> {
     inner: E,
-    /// How many calls of `write` succeed before they fail with `error`. Meaningless without one.
+    /// How many calls of `write` succeed before they fail. Without an `error` it means nothing.
     successes_left: AtomicI64,
     /// `None` while writes are to succeed.
     error: Mutex<Option<Error>>,

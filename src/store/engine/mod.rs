@@ -70,8 +70,8 @@ pub struct Batch {
     /// The rows, ascending by table and key, each once. `get` and `range` rely on this order.
     pub puts: Vec<Put>,
     /// Rows that several batches have in common, such as a message that is delivered to several
-    /// accounts, in the same order. Each batch that is not stale writes them. `get` and `range` do
-    /// not find them.
+    /// accounts, sorted as `puts` are. Each batch that is not stale writes them. `get` and `range`
+    /// do not find them.
     pub shared: Option<Arc<Vec<Put>>>,
     /// Rows that must have these values, or not exist (`None`): otherwise the batch is stale.
     pub asserts: Vec<Put>,

@@ -4,9 +4,9 @@
 //! - Only one process has the store open for writing, so no versions of accounts are stored
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
-//! - Recovery leaves out at most the last frame of the journal, and only if the frame, or a message
-//!   that its rows may name, was not written whole: then nobody was told that its rows are durable.
-//!   If recovery finds any other damage, the store is not opened.
+//! - Recovery leaves out cancelled frames of the journal, and the last frame if it, or a message
+//!   that its rows may name, was not written whole: nobody was told that the rows of these frames
+//!   are durable. If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]
@@ -332,7 +332,8 @@ impl Engine for RocksEngine {
         let mut puts = sorted_puts(batches, true);
         let mut stale = self.stale_batches(batches, &puts)?;
         if !stale.is_empty() {
-            // The batch for which shared rows were listed may be the stale one.
+            // The batch for which shared rows were listed may be stale. So they are listed for each
+            // batch, and the batches are judged again.
             puts = sorted_puts(batches, false);
             stale = self.stale_batches(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));
@@ -430,9 +431,9 @@ fn parse_gib(report: &str, label: &str) -> u64 {
 }
 
 impl RocksEngine {
-    /// Finds the batches whose assertions fail, and those that are stale with them. An assertion of
-    /// a batch sees the rows of the batches before it that are not stale. `puts` are the rows of
-    /// all batches as `sorted_puts` sorts them.
+    /// Finds the batches whose assertions fail, and the later ones that are stale because of them.
+    /// An assertion of a batch sees the rows of the batches before it that are not stale. `puts`
+    /// are the rows of all batches as `sorted_puts` sorts them.
     fn stale_batches(
         &self,
         batches: &[Arc<Batch>],

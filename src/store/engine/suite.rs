@@ -116,8 +116,8 @@ pub fn check_engine(engine: &dyn Engine) {
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
     assert_eq!(walk_rows(engine, table, [b"", b"z"], &steps), wanted);
     assert_eq!(walk_rows(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
-    // A walk does not see rows outside its range, and a step from no row ends it: so the first of
-    // these walks makes three steps. The second begins with the fourth step.
+    // A walk does not see rows outside its range, and `Next` or `Prev` from no row ends it. So the
+    // first of these walks ends with the third step. The second walk begins with the fourth.
     let steps = [
         at(b""),
         WalkStep::Next,

@@ -79,8 +79,8 @@ type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 
 /// Reads a table by its types of keys and rows.
 ///
-/// Every function fails with `Corrupt` if a key or a row that it decodes is damaged, and with the
-/// errors of the engine.
+/// Every function fails with the errors of the engine, and with `Corrupt` if a key or a row that it
+/// decodes is damaged. `row_if_any` and `keys_or_damage` hand `Corrupt` over as a value instead.
 pub(crate) trait TypedRead: RowReader {
     /// Returns the row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
@@ -159,9 +159,8 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Does the same as `keys`, and gives `each` the error of a damaged key in its place. For
-    /// ranges of several accounts, so that damage of one row does not stop what concerns the
-    /// others.
+    /// Does the same as `keys`, and gives `each` an error in place of a damaged key. For ranges of
+    /// several accounts, so that damage of one row does not stop what concerns the others.
     fn keys_or_damage<T: Table>(
         &self,
         range: &KeyRange<T>,

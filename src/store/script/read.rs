@@ -49,7 +49,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns the bytes of a source in a range, as far as there are any; `None` if the script does
-    /// not exist, or has no longer the source with this hash.
+    /// not exist, or no longer has the source with this hash.
     pub fn script_part(
         &self,
         account: AccountId,

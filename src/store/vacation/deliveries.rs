@@ -31,8 +31,8 @@ impl Txn<'_> {
     /// time; an expired one is replaced.
     ///
     /// What does not fit into the record is left out (`DeliveryRow::add_email`, `add_recipient`). A
-    /// retry for a recipient that was left out is served again: it joins the emails of the record,
-    /// but what scripts send is sent again.
+    /// retry for a recipient that was left out is served again: no second email is created beside
+    /// those of the record, but what scripts send is sent again.
     pub fn remember_delivery<'a>(
         &mut self,
         hash: &[u8; 32],

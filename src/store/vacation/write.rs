@@ -28,7 +28,7 @@ use crate::store::txn::Txn;
 impl Txn<'_> {
     /// Sets the response. Returns whether anything changed. The generation and the absence that
     /// `response` has are ignored: they follow from the stored response. A stored response that is
-    /// damaged is replaced.
+    /// damaged is replaced, and a new generation begins.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let (old, is_damaged) = match self.row_if_any::<Vacation>(&key)? {
@@ -55,9 +55,9 @@ impl Txn<'_> {
 
     /// Returns the absence after a change of the response.
     ///
-    /// - An absence begins when the response is switched on, or begins a new generation after its
-    ///   end.
-    /// - It ends when the response is switched off before its end.
+    /// - An absence begins when the response is switched on, or when a response that is over
+    ///   (`is_over`) begins a new generation.
+    /// - An absence ends when the response is switched off before it is over.
     /// - Otherwise it stays as it is, for instance if a text is corrected while the response is on.
     fn absence(
         &self,
@@ -246,8 +246,8 @@ impl Txn<'_> {
         if action.kind != ActionKind::Reply {
             return Ok(());
         }
-        // The commit that queued the reply stored the decision, with the same time or with that of
-        // the email that it created.
+        // The commit that queued the reply stored the decision, with the time of the action or with
+        // that of the email that the commit created.
         let times = [Some(action.created), action.email.map(EmailId::received_at)];
         let mut found = None;
         for at in times.into_iter().flatten() {

@@ -28,7 +28,7 @@ impl RocksEngine {
         let earlier: Vec<u32> =
             engine.get_backup_info().iter().map(|earlier| earlier.backup_id).collect();
         segments::prepare(dir, &earlier)?;
-        // The segments are copied after the rows that name them.
+        // The segments are copied after the rows that name them, so none is deleted in between.
         let _held = self.segments.prevent_deletion();
         // RocksDB copies only files, so the rows in memory are flushed first.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;

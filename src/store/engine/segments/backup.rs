@@ -4,8 +4,8 @@
 //!   that the newest backup has of it. Bytes in a segment never change, so a later backup adds only
 //!   what is new.
 //! - `segments/ID.list` belongs to the backup ID, and has a line `NAME LENGTH CHECKSUM` for each
-//!   segment: the length up to which the backup has it, and the CRC-32 of these bytes. It is
-//!   written last, so a backup without it is not whole.
+//!   segment: the length up to which the backup has it, and the CRC-32 of these bytes. The list is
+//!   written last, so a backup without a list is not whole.
 //! - `segments/older` lists the backups that were there when the directory was made: an earlier
 //!   version made them, and they have no segments.
 
@@ -72,6 +72,7 @@ fn copy_to(backups: &Path, id: u32, earlier: &[u32], ends: &SegmentEnds) -> io::
     let dir = backups.join(DIRECTORY);
     let mut copied = Parts::new();
     for other in earlier {
+        // If several have a part of a segment, the last one counts, which is the newest.
         copied.extend(read_list(&dir, *other)?.into_iter().flatten());
     }
     let mut parts = Parts::new();
@@ -89,9 +90,9 @@ fn failed(error: &io::Error) -> Error {
     }
 }
 
-/// Makes the directory of the segments if there is none. `earlier` are the backups in the
-/// directory: if it has no segments, a version without segments made them. Must be called before
-/// the tables are backed up, so that a backup that is interrupted then does not count as whole.
+/// Makes the directory of the segments if there is none. Then a version without segments made the
+/// backups `earlier`, which are all that exist, and `older` lists them. Must be called before the
+/// tables are backed up, so that a backup that is interrupted later does not count as whole.
 ///
 /// # Errors
 /// `Full` if the disk is full, `Io`.
@@ -138,9 +139,9 @@ fn copy(
     Ok(CopiedPart { length: end, checksum: hasher.finalize() })
 }
 
-/// Reads a range of a file into a checksum, and writes it to the same place of another. Returns the
-/// end of the range, or that of the file if it comes before: the last value of a segment may not
-/// have been written.
+/// Reads a range of a file into a checksum, and writes it to the same place in the file `to`.
+/// Returns where the range ends, or where `from` ends if that comes before: the write of the last
+/// value of a segment may have failed.
 fn copy_range(
     from: &File,
     to: Option<&File>,

@@ -2,8 +2,8 @@
 //! The journal of RocksDB (`rocks::journal`) consists of them.
 //!
 //! - Frames with rows are numbered, and are appended in the order of their numbers. A frame that
-//!   cancels another has the number of that. A frame is appended after the one before it was
-//!   synced.
+//!   cancels another has the number of the cancelled one. A frame is appended after the one before
+//!   it was synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
@@ -70,8 +70,8 @@ pub(in crate::store::engine) struct LogFrame {
 }
 
 impl Segments {
-    /// Appends a frame to the log, and returns where it ends. It is durable after `sync`. `rows`
-    /// are empty if it cancels another frame, which `number` names.
+    /// Appends a frame to the log, and returns where it ends. The frame is durable after `sync`. If
+    /// it cancels another frame, `number` is that of the other, and `rows` are empty.
     ///
     /// # Errors
     /// Those of `append`.

@@ -40,7 +40,7 @@ use self::file::{FILE_HEADER_BYTES, NAME_BYTES, SegmentId, frame_length, read_fr
 use self::guard::Generations;
 pub use self::guard::{EarlierGuards, SegmentGuard};
 use self::places::Segment;
-use self::stream::Names;
+use self::stream::FileNames;
 pub use self::stream::StreamedValue;
 use crate::store::Options;
 use crate::store::error::Error;
@@ -128,7 +128,7 @@ pub struct Segments {
     unsynced: Mutex<Unsynced>,
     /// Held during a sync. `true` after one has failed.
     has_failed: Mutex<bool>,
-    names: Names,
+    file_names: FileNames,
     /// Files that are open for reading, the last used first.
     open: Mutex<VecDeque<(u32, Arc<File>)>>,
     generations: Generations,
@@ -188,7 +188,7 @@ impl Segments {
             }),
             unsynced: Mutex::default(),
             has_failed: Mutex::default(),
-            names: Names::new(),
+            file_names: FileNames::new(),
             open: Mutex::default(),
             generations: Generations::default(),
             deletion: Mutex::default(),
@@ -383,15 +383,15 @@ impl Segments {
         self.state.write().retired.remove(&segment);
     }
 
-    /// Deletes those of these segments that are retired, and returns the bytes of their files;
-    /// `None` while a backup or another deletion runs. No row may name an extent in them, and
-    /// nobody may know one.
+    /// Deletes the `segments` that are retired, and returns the bytes of their files; `None` while
+    /// a backup or another deletion runs. No row may name an extent in a retired segment, and
+    /// nobody may know such an extent.
     ///
     /// # Errors
     /// `Io`; the remaining segments stay retired.
     pub(in crate::store) fn delete(&self, segments: &[u32]) -> Result<Option<u64>, Error> {
         let failed = |error: io::Error| Error::Io(format!("segment: {error}"));
-        let Some(_guard) = self.deletion.try_lock() else { return Ok(None) };
+        let Some(_held) = self.deletion.try_lock() else { return Ok(None) };
         let mut bytes = 0;
         for id in segments {
             let found = {

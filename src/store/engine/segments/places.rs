@@ -12,7 +12,7 @@ use super::file::{FILE_HEADER_BYTES, SegmentId};
 
 /// Space that is taken from the disk at once.
 const ALLOCATED_BYTES: u64 = 8 << 20;
-/// How often a backup looks whether a value is written.
+/// How long a backup waits before it looks again whether a value is written.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -30,9 +30,9 @@ pub(super) struct Segment {
 /// The places in a segment that were given to calls of `append`.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The end of the last one: of the file, if all are written.
+    /// Where the last place ends: at the end of the file, if all places are written.
     pub(super) end: u64,
-    /// Where those begin that are still being written. The writer removes its own at the end.
+    /// Where the places begin that are still being written. A writer removes its place at the end.
     pub(super) unfinished: BTreeSet<u64>,
 }
 

@@ -45,16 +45,16 @@ pub struct StreamedValue {
     hasher: blake3::Hasher,
 }
 
-/// The names that the files of streamed values were given when the values were complete.
+/// Counts the names that the files of streamed values are given when the values are complete.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     /// How many were given.
     given: AtomicU64,
     /// How many of them are durable; `None` during a sync and after one has failed.
     synced: Mutex<Option<u64>>,
 }
 
-impl Names {
+impl FileNames {
     pub(super) fn new() -> Self {
         Self { given: AtomicU64::new(0), synced: Mutex::new(Some(0)) }
     }
@@ -223,8 +223,9 @@ impl Segments {
         let path = self.dir.join(id.file_name());
         fs::rename(&value.path, &path)?;
         value.path.clone_from(&path);
-        // The entry of the directory itself is durable when the first segment with rows is begun.
-        self.names.sync(&self.dir)?;
+        // `begin_segment` makes the directory's own entry durable: a row that names this value is
+        // first written to a segment that was begun so.
+        self.file_names.sync(&self.dir)?;
         value.is_kept = true;
         let length = frame_length(value.length);
         self.written.fetch_add(length, Ordering::Relaxed);

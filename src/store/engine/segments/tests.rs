@@ -365,8 +365,8 @@ fn a_last_frame_of_the_log_that_is_cut_is_ignored_and_a_changed_one_is_damage() 
     let begin = usize::try_from(before.offset).unwrap();
     for cut in [begin, begin + 1, begin + 44, begin + 1000, whole.len() - 1] {
         assert_eq!(found(&whole[..cut]).unwrap(), 1, "{cut}");
-        // The length of the file was made durable before its last sectors, which are zeros. (Not if
-        // they begin in the first frame.)
+        // The length of the file was made durable before its last sectors, which are zeros. Zeros
+        // that begin in the first frame are not tried: the first frame would be damaged.
         let mut zeros = whole.clone();
         zeros[cut / 512 * 512..].fill(0);
         if cut / 512 * 512 >= begin {

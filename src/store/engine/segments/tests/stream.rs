@@ -24,7 +24,7 @@ fn a_streamed_value_is_read_like_any_other_also_after_reopening() {
         streamed.read(&mut found).unwrap();
         assert_eq!(found, [b"before", &value[..]].concat());
         assert_eq!(streamed.hash(), *blake3::hash(&value).as_bytes());
-        // A segment with frames of the log takes its number meanwhile.
+        // Meanwhile a segment for the log may be begun, which takes a number of its own.
         segments.append_log(LogKind::Rows, length as u64, b"rows").unwrap();
         let extent = segments.add(streamed).unwrap();
         // The layout is that of a value that was appended.
@@ -100,7 +100,7 @@ fn a_streamed_value_is_not_added_after_a_failure_of_its_file_or_of_the_directory
     assert!(segments.usage().is_empty());
     // After a failed sync of the directory it is not known which names are durable.
     let streamed = stream(&segments, &value(500, 1), 100);
-    segments.names.fail();
+    segments.file_names.fail();
     assert!(matches!(segments.add(streamed), Err(Error::Io(_))));
     assert!(segments.usage().is_empty());
     assert!(!files(dir.path()).iter().any(|path| path.extension().unwrap() == "segment"));
@@ -155,7 +155,7 @@ fn a_backup_has_added_values_and_not_those_under_way() {
 #[test]
 fn the_names_of_streamed_values_are_synced_again_after_the_directory_could_not_be_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let names = Names::new();
+    let names = FileNames::new();
     assert!(names.sync(&dir.path().join("missing")).is_err());
     names.sync(dir.path()).unwrap();
     // A sync that failed says nothing about what is durable, and is not tried again.
