@@ -15,7 +15,7 @@ use super::parse::media;
 use super::subject::is_reply_or_forward;
 use crate::model::limits;
 
-/// Media types in which files of such a name are sent.
+/// The media types of attachments whose file names count.
 const TYPES: [&str; 10] = [
     "application/gzip",
     "application/x-gzip",
@@ -203,7 +203,7 @@ mod tests {
         }
         for header in [
             "Subject: Report Domain: example.org Submitter: x\r\n",
-            // So some reporters begin the subject, and mailing lists that reports are sent to.
+            // Some reporters write a word in brackets before the subject, as mailing lists do.
             "Subject: [Preview] Report Domain: example.org Submitter: x Report-ID: 1\r\n",
             "Subject: [dmarc] [ext] Report Domain: example.org\r\n",
         ] {

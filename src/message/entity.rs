@@ -3,7 +3,8 @@
 //! are ASCII, except in a message within the entity, and in a part within it that names
 //! quoted-printable, base64 or uuencode and still is not ASCII.
 //!
-//! - A part that needs an encoding and names none becomes quoted-printable.
+//! - A part that needs an encoding becomes quoted-printable, unless it names quoted-printable,
+//!   base64 or uuencode.
 //! - A message within the entity is not encoded (RFC 2046 §5.2.1), only lines that are too long are
 //!   broken. If the content then is not ASCII, it is declared as 8-bit.
 

@@ -93,6 +93,7 @@ fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
         rest = after;
     }
     if !is_written {
+        // The last line of the header may have no line end.
         if !(out.is_empty() || out.ends_with(b"\n")) {
             out.extend_from_slice(b"\r\n");
         }

@@ -26,8 +26,8 @@ pub use crate::model::field::{
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, Secrets, Tokens, limits};
 
-/// Position numbers left free between two texts of one field, so that no phrase runs from one into
-/// the next.
+/// How far the first position of a text is from the last one of the text before it in the same
+/// field, so that no phrase runs from one into the next.
 const TEXT_GAP: u32 = 16;
 /// A longer text gives no token, or the empty one if it is an id.
 const MAX_TEXT_BYTES: usize = 255;

@@ -100,6 +100,7 @@ fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Comm
 fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| CommandError::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
+    // Any `u64` has at most 20 digits.
     let size = words
         .next()
         .filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));

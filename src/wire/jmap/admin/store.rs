@@ -105,7 +105,7 @@ pub struct StoreProgress {
     pub number: u64,
     /// How many accounts there are to check or repair.
     pub accounts: u64,
-    /// The id of that account.
+    /// The id of the account that is being checked or repaired.
     pub account: String,
     /// The table that is being read.
     pub table: String,
