@@ -3,9 +3,9 @@
 //! - The result does not depend on how the content is cut into pieces, and is not longer than the
 //!   content.
 //! - Broken encodings are decoded as far as possible.
-//! - In base64, bytes that are no symbols are skipped. After padding, which some programs write at
-//!   the end of each line, the next line is decoded if it is valid base64 itself; otherwise the
-//!   content ends there.
+//! - In base64, bytes that are no symbols are skipped. After padding, which some programs write
+//!   after each line or piece, what follows up to a line end is decoded if it is valid base64
+//!   itself; otherwise the content ends there.
 //! - A bare CR in quoted-printable is a line break.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
 //!   depends on what follows white space and escapes. A line of only these is held whole.
@@ -133,7 +133,7 @@ struct Base64 {
 enum Tail {
     /// No padding was found yet, or none in the last line that was decoded after padding.
     Before,
-    /// After padding: the beginning of the next line.
+    /// After padding: what has come since, up to a line end.
     Line(Vec<u8>),
     /// The rest is not base64.
     Ended,

@@ -22,7 +22,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// Bytes at the beginning count as a header only if one of these fields is in it.
+/// `start` and `is_message` take bytes for a header only if one of these fields is in them.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",

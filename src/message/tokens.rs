@@ -267,7 +267,7 @@ pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
 struct Tokenizer<'s, S> {
     sink: &'s mut S,
     splitter: WordSplitter,
-    /// The token that is being made.
+    /// The address, name or value of which a token is being made.
     buffer: String,
     /// How many words and texts count so far, toward the bounds of `each_token`.
     words: usize,

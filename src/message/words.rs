@@ -20,8 +20,8 @@ pub const MAX_WORD_BYTES: usize = 64;
 pub struct TextWord<'a> {
     /// The search form, at most `MAX_WORD_BYTES`.
     pub word: &'a str,
-    /// The number of the word in the text. In scripts without spaces, each character has a number,
-    /// and a pair has the number of its first character.
+    /// The number of the word in the text. Each unspaced character (`is_unspaced`) has a number, and
+    /// a pair has the number of its first character.
     pub position: u32,
     /// Where the word begins in the original text, in bytes.
     pub start: usize,
@@ -237,7 +237,7 @@ impl SearchRun {
         base: usize,
         each: &mut impl FnMut(&TextWord<'_>),
     ) -> u32 {
-        // Neighbouring characters of scripts without spaces: their begin and end in `plain`.
+        // Neighbouring unspaced characters: their begin and end in `plain`.
         let mut stretch: Option<(usize, usize)> = None;
         for (start, word) in self.plain.unicode_word_indices() {
             let mut from = start;
@@ -266,8 +266,8 @@ impl SearchRun {
         self.pairs(stretch, position, base, each)
     }
 
-    /// Calls `each` with the pairs and the characters of neighbours in scripts without spaces:
-    /// `stretch` is their begin and end in `plain`. Returns the next number.
+    /// Calls `each` with neighbouring unspaced characters, in pairs and each alone. `stretch` is
+    /// their begin and end in `plain`. Returns the next number.
     fn pairs(
         &self,
         stretch: Option<(usize, usize)>,
@@ -315,8 +315,8 @@ pub fn cut(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
-/// Whether a character belongs to a script without spaces between words (Thai, Lao, Myanmar, Khmer,
-/// kana, bopomofo, Han), or to Hangul.
+/// Whether a character is unspaced: of a script without spaces between words (Thai, Lao, Myanmar,
+/// Khmer, kana, bopomofo, Han), or of Hangul.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x303b

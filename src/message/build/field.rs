@@ -116,8 +116,8 @@ impl EncodedField {
     }
 }
 
-/// Encodes a text that begins at `column`. It becomes encoded words, unless it is ASCII without `=?`
-/// and without blanks at its ends, and its words fit into a line: then it is only folded.
+/// Encodes a text that begins at `column`. It becomes encoded words, unless it is ASCII, has no
+/// `=?` and no blanks at its ends, and its words fit into a line: then it is only folded.
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(BadFieldValue("a control character is not allowed"));

@@ -21,7 +21,7 @@ vendor_methods! {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionListArguments {
-    /// `None` is 50.
+    /// `None` is 50. More than `limits::MAX_LISTED_ROWS` is refused.
     pub limit: Option<u64>,
     pub since: Option<String>,
     pub until: Option<String>,

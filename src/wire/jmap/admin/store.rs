@@ -61,7 +61,8 @@ pub struct StoreCheckArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRepairArguments {
-    /// `repair`, `reindex` or `rebuild`.
+    /// `repair` writes derived rows anew that are wrong; `reindex` those for searches that this
+    /// version makes in another way; `rebuild` all.
     pub scope: String,
     /// Names, addresses or ids of accounts; all accounts if empty.
     #[serde(default)]
