@@ -107,8 +107,8 @@ impl AutoReplyFacts {
     }
 
     /// Returns who most likely sent the message `raw`, from which these facts were read, if its
-    /// envelope is not known: the address of Return-Path, or without such a field that of From.
-    /// `None` if the one that counts has no valid address; so a Return-Path `<>` gives `None`.
+    /// envelope is not known: the address of Return-Path, or of From if there is no Return-Path.
+    /// `None` if this field has no valid address; so a Return-Path `<>` gives `None`.
     #[must_use]
     pub fn probable_sender(&self, raw: &[u8]) -> Option<Address> {
         let path = Header::split(raw).first("Return-Path").map(|field| field.unfolded());

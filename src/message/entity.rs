@@ -22,8 +22,8 @@ const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
 /// ASCII or too long is dropped; the type and the encoding are added if they are missing. A text
-/// without any such field is all content. `text` must be in CRLF lines without controls other than
-/// tabs.
+/// without any `Content-` field is all content. `text` must be in CRLF lines without controls other
+/// than tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =

@@ -49,7 +49,7 @@ pub fn part_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
 }
 
 /// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
-/// count). A mail server may end the header at such a line, so these are no more than it saw.
+/// count). A mail server may end the header at such a line. So the server saw all these fields.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }

@@ -289,7 +289,7 @@ impl<'a> Message<'a> {
     {
         let file_name = |name: &str, parameter: &str, parsed: Option<&'m str>| {
             let field = self.field(part, name)?;
-            // The library reads such values correctly.
+            // The library reads a plain value correctly.
             let is_plain = field.value.is_ascii()
                 && !field.value.contains(&b'*')
                 && !field.value.windows(2).any(|two| two == b"=?");

@@ -4,8 +4,8 @@
 //!   (`header::start`) is left out, and parts that are ASCII stay as they are.
 //! - Bodies of parts that are not ASCII become quoted-printable; in a part that already is
 //!   quoted-printable, only the bytes that are not ASCII are escaped, and lines that become too
-//!   long are broken. Content-Transfer-Encoding follows, also of the multiparts and messages around
-//!   such a part.
+//!   long are broken. Content-Transfer-Encoding is changed accordingly, also of the multiparts and
+//!   messages around an encoded part.
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
 //! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
 //!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding, or are deeper than

@@ -20,8 +20,8 @@ pub const MAX_WORD_BYTES: usize = 64;
 pub struct TextWord<'a> {
     /// The search form, at most `MAX_WORD_BYTES`.
     pub word: &'a str,
-    /// The number of the word in the text. Each unspaced character (`is_unspaced`) has a number, and
-    /// a pair has the number of its first character.
+    /// The number of the word in the text. Each unspaced character (`is_unspaced`) has a number,
+    /// and a pair has the number of its first character.
     pub position: u32,
     /// Where the word begins in the original text, in bytes.
     pub start: usize,

@@ -4,7 +4,8 @@
 //! - Anybody can write a report. Lists and texts are bounded, and values are one line without
 //!   controls.
 //! - A disposition that lacks a required field, or has an unknown keyword in one, is no report. A
-//!   recipient of a delivery report is left out for such a fault; without recipients it is none.
+//!   recipient of a delivery report is left out for such a fault, and a delivery report that has no
+//!   recipient left is no report.
 
 mod delivery;
 mod disposition;
