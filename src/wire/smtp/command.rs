@@ -43,7 +43,7 @@ pub enum CommandError {
 /// Reads one line without its CRLF.
 ///
 /// # Errors
-/// `Unknown` for the name of the command; the others for its arguments.
+/// `Unknown` if there is no command of this name; the others if its arguments are invalid.
 pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
