@@ -270,6 +270,7 @@ fn failed_login_costs_the_same_work_for_every_account() {
     // The hash that replaces a missing password logs nobody in.
     assert_eq!(work("none@example.org", "nobody's"), 16);
     assert_eq!(work("no address", "nobody's"), 16);
+    // An inactive account gets no new mail, but its owner can log in.
     for (name, password) in [("one", "one 0"), ("many", "many 15"), ("inactive", "inactive 1")] {
         assert!(
             logins.verify(&format!("{name}@example.org"), password).unwrap().is_some(),
@@ -600,7 +601,7 @@ fn salts_do_not_tell_which_names_exist() {
         assert_eq!(logins.log_in_with_scram(text, &known.keys[0]).unwrap(), None, "{text}");
         salts.push(other.salt);
     }
-    // Names are folded alike whether or not somebody has them: letters beyond ASCII are not.
+    // Only ASCII letters are folded, in a name that somebody has and in one that nobody has.
     directory.add(&NewAccount::at(address("j\u{fc}rgen@example.org"))).unwrap();
     for name in ["rgen@example.org", "rgen@nowhere.example"] {
         let (small, capital) = (format!("j\u{fc}{name}"), format!("j\u{dc}{name}"));

@@ -3,8 +3,8 @@
 //! are a `multipart/mixed`, or nothing but the attachment.
 //!
 //! - Both RFCs define the file name: the reporter, the domain, the begin and the end in seconds,
-//!   with `!` between them. The name counts only with a media type in which such files are sent. A
-//!   media type that only such reports have counts with any file name, and without one.
+//!   with `!` between them. The name counts only together with one of certain media types (`TYPES`,
+//!   `TLS_TYPES`). One of `TLS_TYPES` counts with any file name, and without one.
 //! - Only the header of the message is read, or of a `multipart/mixed` the headers of its first
 //!   `limits::MAX_REPORT_PARTS` top-level parts, in the first `limits::MAX_REPORT_SEARCH_BYTES` of
 //!   the body. A report within a forwarded message does not count, nor one in a message that
@@ -15,7 +15,7 @@ use super::parse::media;
 use super::subject::is_reply_or_forward;
 use crate::model::limits;
 
-/// Media types in which files of such a name are sent.
+/// The media types of attachments whose file names count.
 const TYPES: [&str; 10] = [
     "application/gzip",
     "application/x-gzip",
@@ -28,7 +28,7 @@ const TYPES: [&str; 10] = [
     "text/xml",
     "application/json",
 ];
-/// Media types that only such reports have (RFC 8460 §6.4 and 6.5).
+/// Media types that only reports of SMTP TLS have (RFC 8460 §6.4 and 6.5).
 const TLS_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
 /// The most characters of a file name that is returned.
 const MAX_EVIDENCE_CHARS: usize = 120;
@@ -203,7 +203,7 @@ mod tests {
         }
         for header in [
             "Subject: Report Domain: example.org Submitter: x\r\n",
-            // So some reporters begin the subject, and mailing lists that reports are sent to.
+            // Some reporters write a word in brackets before the subject, as mailing lists do.
             "Subject: [Preview] Report Domain: example.org Submitter: x Report-ID: 1\r\n",
             "Subject: [dmarc] [ext] Report Domain: example.org\r\n",
         ] {

@@ -2,9 +2,9 @@
 //!
 //! - Lines end in CRLF. Header lines are ASCII, except addresses, which may be UTF-8 (RFC 6532
 //!   §3.2).
-//! - Bodies are 7-bit or encoded as such. A message within the message may stay 8-bit, since it
-//!   must not be encoded (RFC 2046 §5.2.1). One that is given as bytes is encoded all the same if
-//!   its lines are too long or do not end in CRLF.
+//! - Bodies are 7-bit, or are encoded so that they are. A message within the message may stay
+//!   8-bit, since it must not be encoded (RFC 2046 §5.2.1). One that is given as bytes is encoded
+//!   all the same if its lines are too long or do not end in CRLF.
 //! - `build` checks nothing. `EncodedField::new` refuses control characters, and so does
 //!   `PartDraft::check`, which the caller must call for each part.
 

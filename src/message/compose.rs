@@ -304,7 +304,7 @@ mod tests {
             body.starts_with("--b\r\nContent-Type: text/plain\r\n\r\naway\r\n--b")
                 && !body.contains("<p>no")
         );
-        // Text outside ASCII and long lines are encoded, whatever encoding the entity names.
+        // Text outside ASCII and long lines are encoded, even if the entity names 8bit.
         let long = format!(
             "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n\
              Gr\u{fc}\u{df}e {}\n",
@@ -317,7 +317,7 @@ mod tests {
             parsed.starts_with("Gr\u{fc}\u{df}e xxx") && parsed.trim_end().len() == 5008,
             "{parsed}"
         );
-        // An encoded content is kept, and an entity without a header is plain text.
+        // Content that is base64 already is kept, and an entity without a header is plain text.
         assert!(
             built("Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\nYXdheQ==\n")
                 .ends_with("\r\n\r\nYXdheQ==\r\n")

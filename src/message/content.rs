@@ -59,7 +59,8 @@ fn set_field(content: &mut EmailContent, field: &Field<'_>) {
     for (index, (name, list)) in address_fields.into_iter().enumerate() {
         if field.is(name) {
             *list = parse::addresses(field.readable().as_bytes());
-            // The bits are in the order of `address_fields`.
+            // A bit tells that a field has no address. The bits are in the order of
+            // `address_fields`.
             let bit = 1u8 << index;
             content.empty_fields = if list.is_empty() {
                 content.empty_fields | bit

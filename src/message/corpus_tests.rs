@@ -165,6 +165,7 @@ fn facts_agree_with_the_table() {
             if ["sure", "absent", "raw-utf8"].contains(&row["subject_conf"].as_str()) {
                 let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
                 let ours = content.subject.clone().unwrap_or_default();
+                // White space does not count.
                 if squeeze(&row["subject"]) != squeeze(&ours) {
                     compare("subject", ours);
                 }

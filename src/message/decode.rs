@@ -3,12 +3,12 @@
 //! - The result does not depend on how the content is cut into pieces, and is not longer than the
 //!   content.
 //! - Broken encodings are decoded as far as possible.
-//! - In base64, bytes that are no symbols are skipped. After padding, which some programs write at
-//!   the end of each line, the next line is decoded if it is valid base64 itself; otherwise the
-//!   content ends there.
+//! - In base64, bytes that are no symbols are skipped. After padding, which some programs write
+//!   after each line or piece, what follows up to a line end is decoded if it is valid base64
+//!   itself; otherwise the content ends there.
 //! - A bare CR in quoted-printable is a line break.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
-//!   depends on what follows white space and escapes. A line of nothing else is held whole.
+//!   depends on what follows white space and escapes. A line of only these is held whole.
 
 mod uu;
 
@@ -23,7 +23,8 @@ const MAX_TAIL_BYTES: usize = 1000;
 /// Encoded bytes that are decoded at a time. Content that is not longer is decoded whole.
 pub const DECODE_CHUNK: usize = 64 * 1024;
 
-/// The numbers of encodings in `PartOffsets`. This one is 7bit, 8bit, binary and unknown ones.
+/// The number that stands for 7bit, 8bit, binary and any unknown encoding in `PartOffsets`. The
+/// numbers of the other encodings follow.
 pub const IDENTITY: u8 = 0;
 pub const QUOTED_PRINTABLE: u8 = 1;
 pub const BASE64: u8 = 2;
@@ -54,6 +55,7 @@ pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     let fast_length = match encoding {
         QUOTED_PRINTABLE if !has_bare_cr(bytes) => qp::BODY.decoded_len(bytes).ok(),
         BASE64 => {
+            // If symbols follow the first `=`, only decoding tells the length.
             let tail =
                 memchr::memchr(b'=', bytes).and_then(|at| bytes.get(at..)).unwrap_or_default();
             let is_plain = tail.iter().all(|byte| *byte == b'=' || byte.is_ascii_whitespace());
@@ -131,7 +133,7 @@ struct Base64 {
 enum Tail {
     /// No padding was found yet, or none in the last line that was decoded after padding.
     Before,
-    /// After padding: the beginning of the next line.
+    /// After padding: what has come since, up to a line end.
     Line(Vec<u8>),
     /// The rest is not base64.
     Ended,
@@ -220,7 +222,7 @@ impl QuotedPrintable {
         if self.line.len() < MAX_HELD_LINE_BYTES {
             return 0;
         }
-        // Neither within an escape (`=` and two more bytes), nor after white space.
+        // The line is cut neither within an escape (`=` and two more bytes) nor after white space.
         let is_cut = |at: &usize| {
             let before = self.line.get(at.saturating_sub(2)..*at).unwrap_or_default();
             !before.contains(&b'=') && before.last().is_some_and(|last| !last.is_ascii_whitespace())

@@ -3,7 +3,8 @@
 //! are ASCII, except in a message within the entity, and in a part within it that names
 //! quoted-printable, base64 or uuencode and still is not ASCII.
 //!
-//! - A part that needs an encoding and names none becomes quoted-printable.
+//! - A part that needs an encoding becomes quoted-printable, unless it names quoted-printable,
+//!   base64 or uuencode.
 //! - A message within the entity is not encoded (RFC 2046 §5.2.1), only lines that are too long are
 //!   broken. If the content then is not ASCII, it is declared as 8-bit.
 
@@ -21,8 +22,8 @@ const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
 /// ASCII or too long is dropped; the type and the encoding are added if they are missing. A text
-/// without any such field is all content. `text` must be in CRLF lines without controls other than
-/// tabs.
+/// without any `Content-` field is all content. `text` must be in CRLF lines without controls other
+/// than tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =

@@ -22,7 +22,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// Bytes at the beginning count as a header only if one of these fields is in it.
+/// `start` and `is_message` take bytes for a header only if one of these fields is in them.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",
@@ -49,7 +49,7 @@ pub fn part_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
 }
 
 /// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
-/// count). A mail server may end the header at such a line, so these are no more than it saw.
+/// count). A mail server may end the header at such a line. So the server saw all these fields.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }
@@ -68,7 +68,7 @@ pub fn is_message(raw: &[u8]) -> bool {
 /// are not longer than `limits::MAX_PREAMBLE_BYTES`; otherwise 0.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
-    // Nothing that is skipped begins so.
+    // What is skipped begins with no letter or digit other than the F of `From `.
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
         return 0;
     }
@@ -123,7 +123,7 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     while !rest.is_empty() {
         let (line, after) = split_line(rest);
         rest = after;
-        if is_empty(line) {
+        if ends_header(line) {
             break;
         }
     }
@@ -133,6 +133,7 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
 /// Whether the beginning of a message holds the whole header, or `limits::MAX_HEADER_BYTES`.
 #[must_use]
 pub fn has_whole_header(beginning: &[u8]) -> bool {
+    // Blank lines at the beginning may be a preamble, which `start` finds only with more bytes.
     let blank =
         beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
     let header = beginning.get(start(beginning).max(blank)..).unwrap_or_default();
@@ -149,7 +150,7 @@ pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     let (mut rest, mut in_dropped_field, mut has_dropped) = (raw, false, false);
     while !rest.is_empty() {
         let (line, after) = split_line(rest);
-        if is_empty(line) {
+        if ends_header(line) {
             break;
         }
         // A line that begins with a blank continues the field before it.
@@ -192,7 +193,7 @@ impl<'a> FoldedLines<'a> {
     fn body_offset(&self, raw: &[u8]) -> usize {
         let read = raw.len().min(limits::MAX_HEADER_BYTES);
         let (line, _) = split_line(self.rest);
-        if is_empty(line) {
+        if ends_header(line) {
             let before = read.saturating_sub(self.rest.len());
             before.saturating_add(line.len())
         } else if self.rest.is_empty() && read == raw.len() {
@@ -209,7 +210,7 @@ impl<'a> Iterator for FoldedLines<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let start = self.rest;
         let (line, mut after) = split_line(start);
-        if line.is_empty() || is_empty(line) || self.left == 0 {
+        if line.is_empty() || ends_header(line) || self.left == 0 {
             return None;
         }
         self.left = self.left.saturating_sub(1);
@@ -296,8 +297,8 @@ fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at_checked(end).unwrap_or((rest, &[]))
 }
 
-/// Whether a line has nothing but its line end, perhaps with several CRs. This ends a header.
-fn is_empty(line: &[u8]) -> bool {
+/// Whether a line ends a header: it has nothing but its line end, perhaps with several CRs.
+fn ends_header(line: &[u8]) -> bool {
     line.strip_suffix(b"\n").is_some_and(|line| line.iter().all(|byte| *byte == b'\r'))
 }
 

@@ -1,6 +1,6 @@
 //! Reads and writes RFC 5322 messages, without I/O.
 //!
-//! - No message is refused. What cannot be understood is left out of what is derived from the
+//! - Every message is read. What cannot be understood is left out of what is derived from the
 //!   message.
 //! - Lists that are read from a message are bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]

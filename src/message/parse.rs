@@ -289,7 +289,7 @@ impl<'a> Message<'a> {
     {
         let file_name = |name: &str, parameter: &str, parsed: Option<&'m str>| {
             let field = self.field(part, name)?;
-            // The library reads such values correctly.
+            // The library reads a plain value correctly.
             let is_plain = field.value.is_ascii()
                 && !field.value.contains(&b'*')
                 && !field.value.windows(2).any(|two| two == b"=?");
@@ -317,7 +317,8 @@ impl<'a> Message<'a> {
         if let Some(text) = self.whole_text(part) {
             return Some(Cow::Borrowed(cut(text, max)));
         }
-        // In UTF-16 an ASCII character has two bytes. Some more may be cut off at the end.
+        // In UTF-16 an ASCII character has two bytes. Some more bytes are decoded, because a few
+        // may be cut off at the end.
         let wanted = max.saturating_mul(2).saturating_add(64);
         let (bytes, is_whole) =
             decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);

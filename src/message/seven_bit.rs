@@ -4,8 +4,8 @@
 //!   (`header::start`) is left out, and parts that are ASCII stay as they are.
 //! - Bodies of parts that are not ASCII become quoted-printable; in a part that already is
 //!   quoted-printable, only the bytes that are not ASCII are escaped, and lines that become too
-//!   long are broken. Content-Transfer-Encoding follows, also of the multiparts and messages around
-//!   such a part.
+//!   long are broken. Content-Transfer-Encoding is changed accordingly, also of the multiparts and
+//!   messages around an encoded part.
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
 //! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
 //!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding, or are deeper than
@@ -93,6 +93,7 @@ fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
         rest = after;
     }
     if !is_written {
+        // The last line of the header may have no line end.
         if !(out.is_empty() || out.ends_with(b"\n")) {
             out.extend_from_slice(b"\r\n");
         }

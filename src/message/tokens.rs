@@ -26,8 +26,8 @@ pub use crate::model::field::{
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, Secrets, Tokens, limits};
 
-/// Position numbers left free between two texts of one field, so that no phrase runs from one into
-/// the next.
+/// How far the first position of a text is from the last one of the text before it in the same
+/// field, so that no phrase runs from one into the next.
 const TEXT_GAP: u32 = 16;
 /// A longer text gives no token, or the empty one if it is an id.
 const MAX_TEXT_BYTES: usize = 255;
@@ -267,7 +267,7 @@ pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
 struct Tokenizer<'s, S> {
     sink: &'s mut S,
     splitter: WordSplitter,
-    /// The token that is being made.
+    /// The address, name or value of which a token is being made.
     buffer: String,
     /// How many words and texts count so far, toward the bounds of `each_token`.
     words: usize,

@@ -20,15 +20,15 @@ pub const MAX_WORD_BYTES: usize = 64;
 pub struct TextWord<'a> {
     /// The search form, at most `MAX_WORD_BYTES`.
     pub word: &'a str,
-    /// The number of the word in the text. In a run without spaces, each character has a number,
+    /// The number of the word in the text. Each unspaced character (`is_unspaced`) has a number,
     /// and a pair has the number of its first character.
     pub position: u32,
     /// Where the word begins in the original text, in bytes.
     pub start: usize,
     /// Where the word ends in the original text, in bytes.
     pub end: usize,
-    /// Whether this is a single character of a longer run, which the pairs cover too. A search for
-    /// the pairs need not look for it.
+    /// Whether this is a single character that a pair covers too. A search for the pair need not
+    /// look for it.
     pub in_pair: bool,
 }
 
@@ -237,7 +237,8 @@ impl SearchRun {
         base: usize,
         each: &mut impl FnMut(&TextWord<'_>),
     ) -> u32 {
-        let mut run: Option<(usize, usize)> = None;
+        // Neighbouring unspaced characters: their begin and end in `plain`.
+        let mut stretch: Option<(usize, usize)> = None;
         for (start, word) in self.plain.unicode_word_indices() {
             let mut from = start;
             while let Some(rest) = self.plain.get(from..start.saturating_add(word.len()))
@@ -246,7 +247,7 @@ impl SearchRun {
                 let unspaced = is_unspaced(first);
                 let length = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
                 let end = from.saturating_add(length);
-                run = match run {
+                stretch = match stretch {
                     Some((first, last)) if unspaced && last == from => Some((first, end)),
                     other => {
                         position = self.pairs(other, position, base, each);
@@ -262,19 +263,19 @@ impl SearchRun {
                 from = end;
             }
         }
-        self.pairs(run, position, base, each)
+        self.pairs(stretch, position, base, each)
     }
 
-    /// Calls `each` with the pairs and the characters of a run without spaces: `run` is its begin
-    /// and end in `plain`. Returns the next number.
+    /// Calls `each` with neighbouring unspaced characters, in pairs and each alone. `stretch` is
+    /// their begin and end in `plain`. Returns the next number.
     fn pairs(
         &self,
-        run: Option<(usize, usize)>,
+        stretch: Option<(usize, usize)>,
         mut position: u32,
         base: usize,
         each: &mut impl FnMut(&TextWord<'_>),
     ) -> u32 {
-        let Some((first, last)) = run else { return position };
+        let Some((first, last)) = stretch else { return position };
         let text = self.plain.get(first..last).unwrap_or_default();
         let is_single = text.chars().nth(1).is_none();
         for (offset, c) in text.char_indices() {
@@ -314,8 +315,8 @@ pub fn cut(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
-/// Whether a character belongs to a script without spaces between words (Thai, Lao, Myanmar, Khmer,
-/// kana, bopomofo, Han), or to Hangul.
+/// Whether a character is unspaced: of a script without spaces between words (Thai, Lao, Myanmar,
+/// Khmer, kana, bopomofo, Han), or of Hangul.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x303b

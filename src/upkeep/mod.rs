@@ -153,7 +153,9 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// Runs only the urgent tasks of `accounts`.
+    /// Runs only the urgent tasks of `accounts`: completes listings that a query requested, and
+    /// folds the search index. The upkeep thread calls this between two turns of a round, and
+    /// between rounds, for accounts with a requested listing or much mail that is not folded yet.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],

@@ -11,7 +11,7 @@ use crate::model::{EmailAddress, SentAt, limits};
 
 /// Longest line, without CRLF (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// The name and `: ` fit into a folded line.
+/// Longest name of a field. With `: ` it fits into a line of 78 bytes (RFC 5322 §2.1.1).
 const MAX_NAME_BYTES: usize = 76;
 
 /// The value of a field, in one of the forms of RFC 8621 §4.1.2.
@@ -116,8 +116,8 @@ impl EncodedField {
     }
 }
 
-/// Encodes a text that begins at `column`: only folded if it is ASCII whose words fit into a line,
-/// else as encoded words.
+/// Encodes a text that begins at `column`. It becomes encoded words, unless it is ASCII, has no
+/// `=?` and no blanks at its ends, and its words fit into a line: then it is only folded.
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(BadFieldValue("a control character is not allowed"));

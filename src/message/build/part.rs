@@ -11,7 +11,7 @@ use crate::message::encode::quoted_printable;
 const MAX_LINE_BYTES: usize = 998;
 /// RFC 2045 §6.8.
 const BASE64_LINE_BYTES: usize = 76;
-/// As long as a name of a media type may be (RFC 6838 §4.2).
+/// Longest token. RFC 6838 §4.2 allows this many bytes in a name of a media type.
 const MAX_TOKEN_BYTES: usize = 127;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

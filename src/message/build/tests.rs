@@ -287,6 +287,7 @@ proptest! {
         use unicode_normalization::UnicodeNormalization;
         let without_controls = value.chars().filter(|c| *c == '\t' || !c.is_control());
         let wanted: String = without_controls.nfc().collect();
+        // Only such a text can read back unchanged: parsing removes controls, and composes (NFC).
         if wanted == value {
             prop_assert_eq!(text(&value), value);
         }

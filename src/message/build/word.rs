@@ -61,8 +61,8 @@ pub(super) fn encode(text: &str, column: usize) -> String {
     words.iter().map(write).collect::<Vec<_>>().join("\r\n ")
 }
 
-/// Returns the character for a byte in the Q encoding, or `None` if the byte must be escaped
-/// somewhere (RFC 2047 §5 (3)).
+/// Returns the character for a byte in the Q encoding, or `None` if the byte must be escaped in a
+/// phrase, where the fewest characters are allowed (RFC 2047 §5 (3)).
 fn q_char(byte: u8) -> Option<char> {
     match byte {
         b' ' => Some('_'),
@@ -147,7 +147,7 @@ pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> St
 }
 
 /// Writes a parameter on a line of its own (RFC 2045 §5.1), or in encoded sections, each on a line,
-/// if it is long or not ASCII (RFC 2231 §3 and §4).
+/// if it is long, is not ASCII (RFC 2231 §3 and §4), or has `=?`, which readers may decode.
 pub(super) fn parameter(name: &str, value: &str) -> String {
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES

@@ -58,7 +58,7 @@ fn base64_after_padding_is_decoded_only_if_it_is_valid() {
         // Content that was encoded line by line, or in pieces.
         ("SGVsbG8=\r\nSGVsbG8=\r\nSGVs\r\nbG8=\r\n", "HelloHelloHello", false),
         ("SGVsbG8=SGVsbG8=", "HelloHello", false),
-        // A `=` that fills no group of four is no padding.
+        // A `=` after a whole group of four symbols is no padding.
         ("SGVs=\r\nbG8", "Hello", true),
         ("SGVsbG8", "Hello", false),
     ] {
@@ -133,7 +133,7 @@ fn long_quoted_printable_line_is_not_held_whole() {
 fn quoted_printable_line_of_blanks_is_searched_once() {
     for unit in ["=", " ", " =", "= \t"] {
         let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
-        // Each with whether the held line is then cut for every `unit`.
+        // Each end, with whether the held line is cut after it, whatever `unit` is.
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
             for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {

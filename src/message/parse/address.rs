@@ -77,7 +77,7 @@ pub(super) fn groups(value: &str) -> Vec<Group> {
         in_group: false,
         left: limits::MAX_FIELD_ADDRESSES,
     };
-    while list.left > 0 && list.step() {}
+    while list.left > 0 && list.next_piece() {}
     list.end_item();
     list.groups.retain(|group| group.name.is_some() || !group.addresses.is_empty());
     list.groups
@@ -85,7 +85,7 @@ pub(super) fn groups(value: &str) -> Vec<Group> {
 
 impl<'v> ListParser<'v> {
     /// Parses the next piece. Returns `false` at the end.
-    fn step(&mut self) -> bool {
+    fn next_piece(&mut self) -> bool {
         let text = self.rest.trim_start_matches(is_blank);
         let is_apart = text.len() < self.rest.len();
         self.rest = text;
@@ -250,6 +250,7 @@ fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
 
 /// Returns the mailbox of an `on behalf of` item; the indexes are those of `on_behalf_of`.
 fn on_behalf(item: AddressItem<'_>, words_end: usize, address: usize) -> Option<EmailAddress> {
+    // The addresses before the last one become part of the name.
     let item: AddressItem<'_> = item
         .into_iter()
         .enumerate()

@@ -102,7 +102,7 @@ impl CharsetCodec {
         })
     }
 
-    /// Whether the meaning of a byte depends on those before it.
+    /// Whether escapes, or a mark at the beginning, tell what the bytes after them mean.
     pub(super) fn is_stateful(self) -> bool {
         matches!(self, Self::Iso2022 | Self::Hz | Self::Library(Charset::Utf7 | Charset::Utf16))
     }

@@ -101,7 +101,7 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
     }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while !rest.is_empty() {
-        let (blank, word, after) = step(rest);
+        let (blank, word, after) = next_word(rest);
         out.push_str(blank);
         rest = after;
         let Some(first) = EncodedWord::read(word) else {
@@ -110,7 +110,7 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
         };
         let mut run = vec![first];
         loop {
-            let (_, next, after) = step(rest);
+            let (_, next, after) = next_word(rest);
             let Some(next) = EncodedWord::read(next) else { break };
             run.push(next);
             rest = after;
@@ -154,7 +154,7 @@ fn is_blank(c: char) -> bool {
 }
 
 /// Returns the blanks before the next word, the word, and the rest.
-fn step(text: &str) -> (&str, &str, &str) {
+fn next_word(text: &str) -> (&str, &str, &str) {
     let start = text.find(|c| !is_blank(c)).unwrap_or(text.len());
     let (before, text) = text.split_at(start);
     let (word, after) = text.split_at(text.find(is_blank).unwrap_or(text.len()));

@@ -6,8 +6,8 @@
 //! - A header that is larger than `limits::MAX_PARSED_HEADER_BYTES`, or that the library would end
 //!   elsewhere than `Header` does, is replaced by MIME-Version and those of its `Content-` fields
 //!   that have at most `limits::MAX_FIELD_BYTES`.
-//! - The body is cut before the line with which `limits::MAX_PART_FIELDS` of its lines look like
-//!   header fields. (The first line of the body is not counted.)
+//! - The lines of the body that look like header fields are counted, except the first line. The
+//!   body is cut before the line at which the count reaches `limits::MAX_PART_FIELDS`.
 
 use std::sync::LazyLock;
 
@@ -64,7 +64,7 @@ pub(super) struct LibraryMessage<'a> {
     header: usize,
     /// Where the body begins: in the bytes given to the library, and in the message.
     bodies: (usize, usize),
-    /// Where both of these end, in the same order.
+    /// Where the body ends: in the bytes given to the library, and in the message.
     ends: (usize, usize),
     /// Whether the library was given another header.
     is_replaced: bool,

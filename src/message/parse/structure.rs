@@ -29,7 +29,7 @@ pub struct Part<'a> {
     /// In lower case. If none can be read, `text/plain`, or `multipart/mixed` if `is_multipart`.
     /// Without a Content-Type in a digest, `message/rfc822` (RFC 2046 §5.1.5).
     pub media_type: String,
-    /// As the part names it. Without a name, `us-ascii` for a text, and `None` for any other part.
+    /// As the part names it. If it names none: `us-ascii` for a text, `None` for any other part.
     pub charset: Option<String>,
     /// In lower case.
     pub disposition: Option<String>,

@@ -60,7 +60,7 @@ fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, value, after))
 }
 
-/// Returns what follows the name of the element in its end tag; nothing if it has none.
+/// Returns what follows the name of the element in its end tag; nothing if no end tag follows.
 fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {

@@ -45,7 +45,7 @@ pub fn text(value: &[u8]) -> String {
 ///
 /// Unlike in `text`, encoded words may touch other text, since the field may be structured: in a
 /// comment they touch its parentheses (RFC 2047 §5 (2)), and against the RFC they stand in quoted
-/// names. The characters stay as they were sent, because the keys of a script do so too.
+/// names. The characters are not composed (NFC), because those in the keys of a script are not.
 #[must_use]
 pub fn comparable_text(value: &[u8]) -> String {
     let text = readable(value, None);

@@ -4,7 +4,8 @@
 //! - Anybody can write a report. Lists and texts are bounded, and values are one line without
 //!   controls.
 //! - A disposition that lacks a required field, or has an unknown keyword in one, is no report. A
-//!   recipient of a delivery report is left out for such a fault; without recipients it is none.
+//!   recipient of a delivery report is left out for such a fault, and a delivery report that has no
+//!   recipient left is no report.
 
 mod delivery;
 mod disposition;
@@ -22,7 +23,7 @@ use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Of a value on its line, so that the name of its field fits into the line too (RFC 5322 §2.1.1).
+/// The longest value on one line. The name of its field fits into the line too (RFC 5322 §2.1.1).
 pub const MAX_VALUE_BYTES: usize = 900;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +120,9 @@ fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
     out
 }
 
-/// Returns the text for people: the plain text of a part, or else the text of its HTML, if `shown`
-/// (the numbers of the parts that the message shows as its text) begins with it.
+/// Returns the text for people in a part: its plain text, or else the text of its HTML. The HTML
+/// counts only if the text of the message begins with it: `shown` are the numbers of the parts that
+/// are this text.
 fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
     let descendants = part.flat();
     if let Some(plain) = descendants.iter().find(|part| part.media_type == "text/plain") {

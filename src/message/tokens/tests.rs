@@ -227,7 +227,7 @@ impl PlainTokenizer {
 }
 
 /// Checks that both versions make the same tokens: first with a secret that no other message has,
-/// so that no hash is remembered; then with the same secret, when short words are.
+/// so that no hash is remembered; then again, when the hashes of short words are remembered.
 fn check_message(raw: &[u8]) {
     let secrets = Secrets {
         words: std::array::from_fn(|at| blake3::hash(raw).as_bytes()[at]),

@@ -26,7 +26,9 @@ use tokio::time::timeout;
 pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
 impl KeyRecords {
-    /// Looks up the keys of all signatures at the same time, each for at most `time_limit`.
+    /// Looks up the keys of all signatures at the same time, each for at most `time_limit`. These
+    /// are at most `limits::MAX_SIGNATURES` lookups, because the caller verifies no message with
+    /// more signatures.
     pub(super) async fn look_up(
         message: &AuthenticatedMessage<'_>,
         resolver: &MessageAuthenticator,

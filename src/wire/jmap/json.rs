@@ -168,7 +168,7 @@ fn deeper_than(text: &[u8], max: usize) -> bool {
 /// How many values may still be read.
 struct ValuesLeft {
     count: usize,
-    /// Whether there was one more.
+    /// Whether there was one more value than `count` allowed.
     is_exceeded: bool,
 }
 

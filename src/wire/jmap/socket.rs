@@ -87,7 +87,8 @@ pub fn refusal(problem: &Value, id: Option<&str>) -> Value {
     refusal
 }
 
-/// Turns a `StateChange` into a message (§4.3.5.1). `state` is the new state of the client.
+/// Turns a `StateChange` into a message (§4.3.5.1). `state` becomes its `pushState`: the state that
+/// a client knows after this message.
 #[must_use]
 pub fn change(mut change: Value, state: &str) -> Value {
     if let Some(members) = change.as_object_mut() {

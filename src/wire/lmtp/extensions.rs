@@ -46,7 +46,7 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                 let fits = |id: &String| id.len() <= limits::MAX_ENVID_BYTES;
                 envelope.envid = Some(xtext(value).ok().filter(fits).ok_or_else(invalid)?);
             }
-            // The last hop does not need the submitter.
+            // AUTH names the submitter, which the last hop does not need.
             "AUTH" => drop(xtext(value).map_err(|_| invalid())?),
             _ => return Err(unsupported(keyword)),
         }

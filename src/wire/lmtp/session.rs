@@ -71,8 +71,8 @@ pub(super) enum Mode {
     },
     /// Discards the chunk of an invalid BDAT command, which was refused before.
     DiscardChunk(u64),
-    /// The final dot has come together with the last bytes of the message. The step after that of
-    /// these bytes ends the transaction.
+    /// The final dot has come together with the last bytes of the message, which the last step
+    /// returned. The next step ends the transaction.
     End(Box<Transaction>),
     Closed,
 }
@@ -272,6 +272,7 @@ impl Session {
                 self.close_or_need_input()
             }
             Err(CommandError::Path(error)) => {
+                // Only MAIL and RCPT have a path.
                 let is_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
                 let enhanced = if is_mail { [5, 1, 7] } else { [5, 1, 3] };
                 let text = match error {

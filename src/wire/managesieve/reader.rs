@@ -172,8 +172,9 @@ impl Reader {
     /// has ended.
     fn take_line(&mut self, rest: &mut &[u8]) -> bool {
         let Some(end) = memchr::memchr(b'\n', rest) else {
-            // One byte more than the longest line, and its carriage return, tell that the line is
-            // too long; more is not kept. At least one byte is taken, so that reading goes on.
+            // A line that is too long is known by one byte more than the longest line and a
+            // carriage return, so no more is kept. At least one byte is taken each time, so that
+            // reading goes on.
             let room = MAX_LINE_BYTES.saturating_add(2).saturating_sub(self.line.len());
             self.line.extend_from_slice(take(rest, room.max(1)));
             return false;

@@ -79,7 +79,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Writes a literal, also of a text that a quoted string can hold. Scripts are written so.
+/// Writes a literal, also of a text that a quoted string can hold. Every script is written as one.
 pub(super) fn literal(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(format!("{{{}}}\r\n", text.len()).as_bytes());
     out.extend_from_slice(text);

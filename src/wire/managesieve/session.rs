@@ -25,8 +25,8 @@ pub const IMPLEMENTATION: &str = concat!("Restante ", env!("CARGO_PKG_VERSION"))
 /// With this many bytes of output or more, the session asks for it to be sent before it reads the
 /// next command. So the output exceeds this number by one answer at most.
 pub(super) const MAX_PENDING_OUTPUT: usize = 64 << 10;
-/// The answer to a failed login with SCRAM. It does not depend on the name of the client, so it
-/// does not tell whether an account has the name.
+/// The answer to a failed login with SCRAM. It is the same for every name that a client gives, so
+/// it does not tell whether an account has the name.
 const SCRAM_FAILED: &str = "the login failed; SCRAM accepts the name of the account and no other \
                             address of it, and a password from before this server knew SCRAM only \
                             after it was set again; PLAIN accepts both";

@@ -514,7 +514,8 @@ fn refused_commands_are_read_to_their_end() {
     let bye = "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n";
     assert_eq!(sent, bye);
 
-    // Too long a marker: its literal is no command. Cut nowhere, in the marker, in or after CRLF.
+    // The marker is too long, but its literal must not be read as a command. The input is cut
+    // nowhere, in the marker, within its CRLF, or after that.
     for length in ["00000000000000000006+", "000000000000006", "00000000000006+"] {
         let long = format!("GETSCRIPT \"{}\" ", "x".repeat(5000));
         for start in ["GETSCRIPT ", "GETSCRIPT \"a\"", "GETSCRIPT \"", long.as_str()] {

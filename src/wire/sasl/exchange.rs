@@ -50,8 +50,8 @@ pub enum Step {
 }
 
 /// What an exchange must know. `name` is the name with which the client logs in. `authorization` is
-/// the name of the account that the client wants to act as, if it said so; the caller must check
-/// that it may.
+/// the name of the account that the client wants to act as, if the client named one; the caller
+/// must check that the client may.
 #[derive(PartialEq, Eq)]
 pub enum Question {
     /// Whether the password is right. Answered by `accept` or `reject`.

@@ -43,7 +43,7 @@ pub enum CommandError {
 /// Reads one line without its CRLF.
 ///
 /// # Errors
-/// `Unknown` for the name of the command; the others for its arguments.
+/// `Unknown` if there is no command of this name; the others if its arguments are invalid.
 pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
@@ -100,6 +100,7 @@ fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Comm
 fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| CommandError::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
+    // Any `u64` has at most 20 digits.
     let size = words
         .next()
         .filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));

@@ -10,7 +10,7 @@ fn decode(label: &str, bytes: &[u8]) -> (String, bool) {
 }
 
 /// Python's codecs, some of them under other names, decode these bytes to the same texts. They lack
-/// only `iso-2022-cn`, and do not end the pairs of HZ with their line (RFC 1843). Their encoders
+/// only `iso-2022-cn`, and do not end the pairs of HZ with the line (RFC 1843). Their encoders
 /// write other bytes for some of these texts.
 #[test]
 fn charsets_are_found_by_their_names_and_decoded() {

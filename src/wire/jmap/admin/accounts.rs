@@ -42,7 +42,8 @@ pub struct AccountAddArguments {
     /// Whether mail to `user+Mailbox@` is filed into that mailbox.
     #[serde(default)]
     pub detail_files: bool,
-    /// The mailboxes that are created: `roles` or `inbox`; `None` is the site's setting.
+    /// The mailboxes that are created: `roles` (Inbox, Drafts, Sent, Junk, Trash, Archive) or
+    /// `inbox`; `None` is the site's setting.
     pub mailboxes: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - A time in an answer is a `UTCDate` (RFC 8620 §1.4). An argument may have any time zone.
 //! - A period contains `since` and does not contain `until`. Without one of them it has no such
-//!   bound, but for Vacation/report.
+//!   bound; Vacation/report has a rule of its own (`VacationReportArguments`).
 //! - A reason is the code of a `vacation::NoReplyReason`, or of a failure to send the reply.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ vendor_methods! {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionListArguments {
-    /// `None` is 50.
+    /// `None` is 50. More than `limits::MAX_LISTED_ROWS` is refused.
     pub limit: Option<u64>,
     pub since: Option<String>,
     pub until: Option<String>,
@@ -136,8 +136,9 @@ pub enum VacationTestAnswer {
     },
 }
 
-/// Without `since`, the period begins with the current or last absence, and without `until` too, it
-/// ends with that absence, if it has ended. With `since` alone the period has no end.
+/// Without `since`, the period begins with the current or last absence. If `until` is missing too,
+/// the period ends with this absence, or has no end while the absence lasts. With `since` alone the
+/// period has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,

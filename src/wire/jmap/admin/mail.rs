@@ -33,7 +33,7 @@ pub struct MailListArguments {
     pub mailbox: Option<String>,
     #[serde(default)]
     pub collapse_threads: bool,
-    /// `None` is 50.
+    /// `None` is 50. More than `limits::MAX_LISTED_ROWS` is refused.
     pub limit: Option<u64>,
     /// The id of an email: the list begins with the next older one. With `None` it begins with the
     /// newest.
@@ -60,7 +60,7 @@ pub struct ListedMailbox {
 pub struct EmailRow {
     #[serde(flatten)]
     pub email: EmailFacts,
-    /// Only if threads are listed.
+    /// Only with `collapseThreads`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadFacts>,
     /// Only if the query asks for it.
@@ -143,7 +143,7 @@ pub struct MailQueryArguments {
     pub explain: bool,
 }
 
-/// Null is the limit of the server, an argument that is left out is 50.
+/// Null is the limit of the server, which is also the largest; an argument that is left out is 50.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MailQueryLimit {
@@ -257,7 +257,7 @@ pub struct MailDestroyAnswer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailDestroyedArguments {
-    /// `None` is 50.
+    /// `None` is 50. More than `limits::MAX_LISTED_ROWS` is refused.
     pub limit: Option<u64>,
 }
 
@@ -309,6 +309,7 @@ pub struct MailMoveArguments {
     /// Whether the emails also stay in the mailboxes in which they are.
     #[serde(default)]
     pub also: bool,
+    /// As in `EmailIds`.
     #[serde(default)]
     pub ids: Vec<String>,
 }
@@ -328,6 +329,7 @@ pub struct MailFlagArguments {
     /// The keywords that each email loses.
     #[serde(default)]
     pub remove: Vec<String>,
+    /// As in `EmailIds`.
     #[serde(default)]
     pub ids: Vec<String>,
 }
@@ -366,7 +368,7 @@ pub struct RecipientReply {
 pub struct MailIndexArguments {
     /// As in `MailListArguments`.
     pub after: Option<String>,
-    /// `None` is 50.
+    /// `None` is 50. More than `limits::MAX_LISTED_ROWS` is refused.
     pub limit: Option<u64>,
 }
 

@@ -35,14 +35,14 @@ pub struct QueueSelection {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueListArguments {
-    /// `None` is the limit of the server.
+    /// `None` is the limit of the server, `limits::MAX_LISTED_ROWS`, which is also the largest.
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueListAnswer {
     pub list: Vec<QueuedAction>,
-    /// Whether there are more than `limit`.
+    /// Whether there are more actions than `list` has.
     pub more: bool,
     /// Why the queue is held; `None` if it is not.
     pub held: Option<String>,

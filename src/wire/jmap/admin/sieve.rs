@@ -153,7 +153,7 @@ pub struct SieveActivateArguments {
 pub struct SieveActivateAnswer {
     /// The script that is active now, by the name in the arguments; null if none is.
     pub active: Option<String>,
-    /// False if that was so before.
+    /// False if `active` was the same before.
     pub changed: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The vendor methods that run a Sieve script over stored mail, in steps.
+//! The vendor methods that run a Sieve script over stored mail. Each call handles some emails of a
+//! mailbox.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ vendor_methods! {
     SieveApply = "Sieve/apply"(OfAccount<StoredFilterArguments>) -> StoredFilterAnswer;
 }
 
-/// One step over a mailbox. Exactly one of `name` and `script` must be given.
+/// Exactly one of `name` and `script` must be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFilterArguments {
     /// A script of the account.
@@ -22,20 +23,20 @@ pub struct StoredFilterArguments {
     pub script: Option<String>,
     /// The path, the role or the id of a mailbox. `None` is the Inbox.
     pub mailbox: Option<String>,
-    /// The id of an email: the step begins with the next older one. With `None` it begins with the
+    /// The id of an email: the call begins with the next older one. With `None` it begins with the
     /// newest email.
     pub after: Option<String>,
-    /// The most emails of the step. The service has a bound of its own, and with `None` only that.
+    /// The most emails of the call. The service has a bound of its own, and with `None` only that.
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFilterAnswer {
-    /// How many emails the mailbox had before the step.
+    /// How many emails the mailbox had before the call.
     pub total: u64,
-    /// The `after` of the next step; `None` if no next step is needed.
+    /// The `after` of the next call; `None` if no next call is needed.
     pub after: Option<String>,
-    /// The emails of the step, newest first.
+    /// The emails of the call, newest first.
     pub list: Vec<FilteredEmail>,
 }
 

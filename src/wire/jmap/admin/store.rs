@@ -61,7 +61,8 @@ pub struct StoreCheckArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRepairArguments {
-    /// `repair`, `reindex` or `rebuild`.
+    /// `repair` writes derived rows anew that are wrong; `reindex` those for searches that this
+    /// version makes in another way; `rebuild` all.
     pub scope: String,
     /// Names, addresses or ids of accounts; all accounts if empty.
     #[serde(default)]
@@ -105,7 +106,7 @@ pub struct StoreProgress {
     pub number: u64,
     /// How many accounts there are to check or repair.
     pub accounts: u64,
-    /// The id of that account.
+    /// The id of the account that is being checked or repaired.
     pub account: String,
     /// The table that is being read.
     pub table: String,
