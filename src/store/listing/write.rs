@@ -106,6 +106,7 @@ impl Txn<'_> {
             let (before, after) = match exemplars {
                 Some(exemplars) => exemplars,
                 None if uid == MailboxUid::ALL => (change.was.newest(), change.now.newest()),
+                // The email stays in the mailbox or outside it, so the exemplar is the same.
                 None if was == now => continue,
                 None => {
                     let exemplar =
@@ -202,8 +203,8 @@ impl Txn<'_> {
     }
 
     /// Adds an email to a listing, in which it must not be yet. It is shown since the change
-    /// `added`. No other email that the listing shows may have entered by the same change: the
-    /// history has one row for it.
+    /// `added`. No other email that the listing shows may have entered by the same change: both
+    /// would have the same row of the history.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,
