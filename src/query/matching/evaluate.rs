@@ -314,7 +314,7 @@ fn first_common<T>(
     }
 }
 
-/// Decides a condition that `Node::Is` holds; `None` if it is not known at that time, or the
+/// Decides a condition that `Node::Is` holds; `None` if it is not known for `moment`, or the
 /// content row is gone.
 fn decide_condition(
     condition: &Condition,

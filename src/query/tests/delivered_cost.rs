@@ -116,8 +116,8 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
         search_without_reading(&store, Filter::Not(vec![delivered(Some("shop"))])).map(with_shop),
         Ok(400)
     );
-    // Its address at an earlier hop is not indexed, so the header must be read, unless the own
-    // address matches.
+    // The address of an earlier hop is not indexed, so the header must be read, unless the address
+    // of this service's own delivery matches.
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
     assert_eq!(search_without_reading(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
     assert!(search_without_reading(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));

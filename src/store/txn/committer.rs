@@ -95,6 +95,7 @@ struct CommitterState {
     under_repair: RwLock<BTreeSet<AccountId>>,
     /// The error that every later write gets.
     poison: OnceLock<Error>,
+    /// How long a group waits for more commits (`Options::hold`).
     hold: Duration,
     writes_alone: bool,
     repeat_pause: Duration,

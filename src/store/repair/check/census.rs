@@ -112,10 +112,8 @@ impl Census {
             (email.has(keyword::FLAGGED), FLAGGED),
             (email.is_unread(), UNREAD),
         ];
-        let bits = bits
-            .into_iter()
-            .filter(|(applies, _)| *applies)
-            .fold(0, |bits, (_, bit)| bits | bit);
+        let bits =
+            bits.into_iter().filter(|(applies, _)| *applies).fold(0, |bits, (_, bit)| bits | bit);
         let set: Vec<MailboxUid> = email.mailboxes.iter().copied().collect();
         let mailbox_set = match self.set_positions.get(&set) {
             Some(position) => *position,
