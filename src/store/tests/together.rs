@@ -318,12 +318,12 @@ fn run_together(seed: u64) -> (u64, usize) {
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let engines: Vec<Arc<BatonEngine>> = (0..STORES)
         .map(|who| {
-            let (inner, baton, clock) = (memory.share(), Arc::clone(&baton), Arc::clone(&writes));
+            let (inner, baton, writes) = (memory.share(), Arc::clone(&baton), Arc::clone(&writes));
             Arc::new(BatonEngine {
                 inner,
                 baton,
                 who,
-                clock,
+                writes,
                 stale: AtomicU64::default(),
                 written: Mutex::default(),
             })

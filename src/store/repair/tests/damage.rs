@@ -98,7 +98,7 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     if let Some(last) = key.last_mut() {
                         *last = last.wrapping_add(101);
                     }
-                    // In these, it would be the row of another account.
+                    // In these tables, the copy would be the row of another account.
                     if matches!(
                         table,
                         Table::Accounts

@@ -35,9 +35,12 @@ impl CommitterState {
             }
             self.wake.wait(&mut queue);
         }
-        if !self.hold.is_zero() && !queue.closed && queue.last_len.max(queue.commits.len()) > 1 {
+        if !self.group_delay.is_zero()
+            && !queue.closed
+            && queue.last_len.max(queue.commits.len()) > 1
+        {
             drop(queue);
-            std::thread::sleep(self.hold);
+            std::thread::sleep(self.group_delay);
             queue = self.queue.lock();
         }
         let (mut group, mut bytes) = (Vec::new(), 0);
