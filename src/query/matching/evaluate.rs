@@ -45,7 +45,7 @@ enum Node {
     Is(Condition),
     /// A search term. A hit in the index is checked in the message.
     Text(usize),
-    /// A search term for which the index alone is sure.
+    /// A search term whose hits in the index are certain.
     Indexed(usize),
     /// A header field with these pieces in its value. Every match has all `terms`.
     Header {

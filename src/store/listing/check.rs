@@ -336,7 +336,7 @@ impl Checker<'_> {
     /// Reports a row of no maintained listing, unless its mailbox is destroyed: the rows of such a
     /// mailbox are deleted in steps.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        // What follows in the key may be damaged.
+        // What follows the mailbox in the key may be damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
         let is_destroyed = uid
             .and_then(|uid| self.census.mailboxes.get(&uid))

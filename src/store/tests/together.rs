@@ -2,7 +2,7 @@
 //!
 //! A baton lets one store at a time run up to its next engine call, in an order that a seed
 //! decides. The recorded commits are replayed over a naive account, in the order in which the
-//! engine wrote them: a commit that was not built on the state right before it is noticed.
+//! engine wrote them. So the test notices a commit that was built on an older state.
 
 mod baton;
 mod naive;
