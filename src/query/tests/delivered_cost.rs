@@ -37,8 +37,8 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     id
 }
 
-/// Returns a store with `emails` folded emails, and those of them to the shop's alias: eight. All
-/// others are to one other address.
+/// Returns a store with `emails` folded emails, and the ids of the eight that are to the shop's
+/// alias. All others are to one other address.
 fn folded_store(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     folded_store_with(emails, |_| "ann@example.org".to_owned())
 }

@@ -85,7 +85,7 @@ pub struct Thread {
     pub flagged: u32,
     /// Unread emails (`EmailMetadata::is_unread`) that are not only in the Trash.
     pub unread_outside_trash: u32,
-    /// Unread emails in the Trash, also if they are in other mailboxes, too.
+    /// Unread emails in the Trash, whether or not they are in other mailboxes.
     pub unread_in_trash: u32,
     /// The number of emails in each mailbox. A mailbox without any has no entry.
     pub members: BTreeMap<MailboxUid, u32>,
