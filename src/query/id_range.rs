@@ -42,9 +42,9 @@ impl IdRange {
         self.first <= id && id <= self.last
     }
 
-    /// Returns the id after which a walk over the range begins in a direction, which need not be
-    /// that of an email. `Some(None)` if the walk begins with the first of all emails, and `None`
-    /// if the range is empty.
+    /// Returns the id after which a walk over the range begins in a direction. No email need have
+    /// this id. `Some(None)` if the walk begins with the first of all emails, and `None` if the
+    /// range is empty.
     pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),

@@ -97,8 +97,8 @@ pub fn changes(
     changes_by(snapshot, &matcher, request, plan, limits::MAX_QUERY_EVENTS)
 }
 
-/// Returns how a query would be answered. It may lack the listing that `query` wants because of a
-/// window far from the first result.
+/// Returns how a query would be answered. The plan may lack the listing that `query` wants because
+/// of a window far from the first result.
 ///
 /// # Errors
 /// `Unsupported`, and errors of reading.

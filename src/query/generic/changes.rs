@@ -78,7 +78,7 @@ pub(in crate::query) fn changes(
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
-        // If that email is touched, its old position is not known, and `removed` stays whole.
+        // If the email `upToId` is touched, its old position is not known: `removed` stays whole.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut removed_until = Vec::with_capacity(removed.len());
             for id in removed {

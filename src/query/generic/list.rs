@@ -76,7 +76,7 @@ pub(super) fn list(
                 && let Some((id, thread)) = merge.next()?
             {
                 spec.reads.count_rows(1);
-                found.add_sure(id, thread);
+                found.add_certain(id, thread);
             }
         }
     }
@@ -133,7 +133,7 @@ impl<'q> ListCollector<'q> {
     }
 
     /// Collects an email that is known to match, for a query whose results are sorted by id.
-    fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
+    fn add_certain(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }

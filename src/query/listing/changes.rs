@@ -97,8 +97,8 @@ impl ResultParts<'_> {
         Ok(ResultDelta { removed, added, up_to })
     }
 
-    /// Compares, for each thread with events, the email that the results showed of it at the old
-    /// state with the one that they show now: `RestKind::ByThread` and `OldestOfThreads`.
+    /// Compares, for each thread with events, the email that the results showed of the thread at
+    /// the old state with the one that they show now: `RestKind::ByThread` and `OldestOfThreads`.
     fn changes_by_thread(
         &self,
         all: &ListingEvents,

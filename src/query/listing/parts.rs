@@ -144,8 +144,9 @@ impl<'v> ResultParts<'v> {
         Ok(ids)
     }
 
-    /// Returns the `limit` emails of a part from the position `start` in it on, of which the part
-    /// must have as many. `length` is that of the part, and `near` as in `section`, in the part.
+    /// Returns the `limit` emails of a part from its position `start` on; the part must have that
+    /// many there. `length` is the length of the part. `near` is as in `section`, but with a
+    /// position in the part.
     fn section_of(
         &self,
         part: ResultPart,

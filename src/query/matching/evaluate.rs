@@ -45,7 +45,7 @@ enum Node {
     Is(Condition),
     /// A search term. A hit in the index is checked in the message.
     Text(usize),
-    /// A search term for which the index alone is sure.
+    /// A search term whose hits in the index are certain.
     Indexed(usize),
     /// A header field with these pieces in its value. Every match has all `terms`.
     Header {
@@ -314,7 +314,7 @@ fn first_common<T>(
     }
 }
 
-/// Decides a condition that `Node::Is` holds; `None` if it is not known at that time, or the
+/// Decides a condition that `Node::Is` holds; `None` if it is not known for `moment`, or the
 /// content row is gone.
 fn decide_condition(
     condition: &Condition,

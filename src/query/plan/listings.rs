@@ -103,8 +103,9 @@ pub(super) fn exact_listing(
     Ok(ExactListing { listing: Listing { uid, filter, shape }, order, ranks_apply: true })
 }
 
-/// Returns the listings that contain every match. If only conditions on threads are left to decide,
-/// also those that contain every match that a collapsed query shows.
+/// Returns the listings that contain every match. For a collapsed query that is newest first, names
+/// at most one mailbox, has no `before`, and of which only conditions on threads are left to
+/// decide, also the collapsed listings that contain every match that the query shows.
 pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());

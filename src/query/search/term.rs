@@ -100,7 +100,7 @@ impl SearchTerm {
         for piece in pieces(text) {
             let mut phrase: Vec<PhraseWord> = Vec::new();
             each_word(&piece, |found| {
-                // The pairs of characters of a run without spaces are enough.
+                // A single character of a run without spaces is left out: the pairs cover it.
                 if !found.in_pair && left > 0 {
                     left -= 1;
                     phrase.push(PhraseWord {

@@ -172,7 +172,7 @@ impl Fixture {
         for (key, value) in self.engine.rows(Table::EmailTokens) {
             // After the version comes an optional text of the delivery, which is removed: a byte 0,
             // or a byte 1, a byte with the length, and the text. The word of the field name may
-            // stay, because a row of version 1 is not trusted for it.
+            // stay: of an email with a row of version 1, the header is read in any case.
             let delivery_bytes = if value[0] == 1 {
                 0
             } else if value[1] == 0 {

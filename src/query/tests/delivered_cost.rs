@@ -37,8 +37,8 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     id
 }
 
-/// Returns a store with `emails` folded emails, and those of them to the shop's alias: eight. All
-/// others are to one other address.
+/// Returns a store with `emails` folded emails, and the ids of the eight that are to the shop's
+/// alias. All others are to one other address.
 fn folded_store(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     folded_store_with(emails, |_| "ann@example.org".to_owned())
 }
@@ -116,8 +116,8 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
         search_without_reading(&store, Filter::Not(vec![delivered(Some("shop"))])).map(with_shop),
         Ok(400)
     );
-    // Its address at an earlier hop is not indexed, so the header must be read, unless the own
-    // address matches.
+    // The address of an earlier hop is not indexed, so the header must be read, unless the address
+    // of this service's own delivery matches.
     let forwarded = deliver(&store, "ann@example.org", "Delivered-To: shop@b.example\r\n", 10_000);
     assert_eq!(search_without_reading(&store, delivered(Some("shop"))), Err(Error::TooMuchRead));
     assert!(search_without_reading(&store, delivered(Some("ann@"))).unwrap().contains(&forwarded));

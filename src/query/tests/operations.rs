@@ -59,7 +59,7 @@ pub(super) enum Op {
         limit: usize,
     },
     /// Runs upkeep in steps of `limit` rows. The bits of `kinds` are: 1 emails, 2 history, 4
-    /// threads, 8 blobs.
+    /// references to threads, 8 blobs.
     Upkeep {
         kinds: u8,
         limit: usize,

@@ -82,8 +82,8 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
     if is_history(table, &key) {
         return;
     }
-    // Only this row has the trace prefix, so a repair cannot notice damage to it. Three bytes, the
-    // version and the length, stand before it.
+    // Only this row has the trace prefix, so a repair cannot notice damage to it. At most three
+    // bytes, the version and the length, stand before it.
     let prefix = if table == Table::EmailContent {
         content_prefix(&value).map_or(1, |prefix| prefix.len() + 3)
     } else {

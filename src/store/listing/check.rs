@@ -192,8 +192,8 @@ impl Checker<'_> {
             self.check_index_and_list(listing, &shown, tables)?;
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
-            // At a length between `below` and `above`, it depends on the past whether a listing has
-            // ranks. So what is stored is right, unless the listing is made anew.
+            // Whether a listing of a length between `below` and `above` has ranks depends on its
+            // past, so the stored answer is accepted. If history begins anew, the length decides.
             let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
                     stats.total > self.options.ranking.above
@@ -296,8 +296,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks a list row that is not one of the expected live ones. It is right if its interval has
-    /// ended and history does not begin anew, or if its email is one of `unknown`.
+    /// Checks a list row that was not expected. A row whose interval has ended is right unless
+    /// history begins anew. A live row, with `removed` 0, is right only if its email is one of
+    /// `unknown`.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,
@@ -335,7 +336,7 @@ impl Checker<'_> {
     /// Reports a row of no maintained listing, unless its mailbox is destroyed: the rows of such a
     /// mailbox are deleted in steps.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        // What follows in the key may be damaged.
+        // What follows the mailbox in the key may be damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
         let is_destroyed = uid
             .and_then(|uid| self.census.mailboxes.get(&uid))

@@ -231,7 +231,8 @@ impl DifferenceWalk<'_> {
 
     /// Returns the id from which on a leaf is read, and lowers `skip` by the emails of the
     /// difference that are before it. If there are many to skip, descends the larger listing's
-    /// ranks, on each level to the last boundary with no more than `skip` of them before it.
+    /// ranks, on each level to the last boundary with no more than `skip` emails of the difference
+    /// before it.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
@@ -265,9 +266,9 @@ impl DifferenceWalk<'_> {
     }
 
     /// Returns the boundaries of a level that the larger listing has in a span, each with the
-    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: above
-    /// level 1, the last row may also count emails behind the end, so the rows of the level below
-    /// are counted instead.
+    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
+    /// span may end inside the section that the last row of this level counts. Rows of the level
+    /// below are counted instead, down to level 1, of which every end of a stretch is a boundary.
     fn cuts(
         &self,
         level: u8,
@@ -281,7 +282,6 @@ impl DifferenceWalk<'_> {
             && let Some(below) = level.checked_sub(1).filter(|below| *below > 0)
             && let Some((last, counted)) = cuts.last_mut()
         {
-            // Only the last row of the level below may reach beyond the end, too.
             *counted = self.cuts(below, (*last, to), true)?.iter().map(|(_, count)| count).sum();
         }
         Ok(cuts)

@@ -4,6 +4,7 @@
 //! - While a listing is being filled, commits keep the part up to its frontier current. Emails
 //!   beyond the frontier are added when it passes them, as if listed since the change that created
 //!   them.
+//! - The newer of two emails has the smaller id, so a frontier rises from 0.
 //! - The listing's history begins when the listing is whole.
 
 use crate::model::{
@@ -278,7 +279,7 @@ impl Txn<'_> {
         Ok(out)
     }
 
-    /// Returns the listings that were begun and are not whole.
+    /// Returns the listings that are being filled.
     pub fn unfinished_listings(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Filling(_)))
     }

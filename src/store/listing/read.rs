@@ -59,7 +59,8 @@ pub(in crate::store) fn top_level(total: u64) -> u8 {
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
 }
 
-/// Whether a walk still stands on this level, before the boundary `end` (`None`: to its end).
+/// Whether a walk still stands on this level and before the boundary `end` (`None`: anywhere on
+/// the level).
 fn is_within(key: &RankKey, level: u8, end: Option<EmailId>) -> bool {
     key.level == level && end.is_none_or(|end| key.boundary < end)
 }

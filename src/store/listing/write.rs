@@ -63,15 +63,15 @@ impl Txn<'_> {
         let mut exemplars = None;
         for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
-            let was = change.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
-            let now = change.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
-            if was == now {
+            let matched = change.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
+            let matches = change.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
+            if matched == matches {
                 continue;
             }
             let is_within_frontier = change.id <= frontier;
             let (before, after) = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every
             {
-                self.move_email(uid, entry, change, now, is_within_frontier)?;
+                self.move_email(uid, entry, change, matches, is_within_frontier)?;
                 (change.was.newest(), change.now.newest())
             } else {
                 let thread_was_in_mailbox =
@@ -81,12 +81,12 @@ impl Txn<'_> {
                 } else {
                     None
                 };
-                self.move_email(uid, entry, change, now, is_within_frontier)?;
+                self.move_email(uid, entry, change, matches, is_within_frontier)?;
                 // The newer of two emails has the smaller id.
                 let newest = before.map_or(change.id, |before| before.min(change.id));
                 (
                     before,
-                    if now {
+                    if matches {
                         Some(newest)
                     } else {
                         self.newest_of_thread(uid, entry.filter, change.thread)?
@@ -99,14 +99,16 @@ impl Txn<'_> {
             }
         }
         for entry in listings.iter_mut().filter(|entry| !entry.filter.is_email_filter()) {
-            let (was, now) = (change.was.shows(entry.filter), change.now.shows(entry.filter));
-            if entry.frontier().is_none() || !(was || now) {
+            let (matched, matches) =
+                (change.was.shows(entry.filter), change.now.shows(entry.filter));
+            if entry.frontier().is_none() || !(matched || matches) {
                 continue;
             }
             let (before, after) = match exemplars {
                 Some(exemplars) => exemplars,
                 None if uid == MailboxUid::ALL => (change.was.newest(), change.now.newest()),
-                None if was == now => continue,
+                // The email stays in the mailbox or outside it, so the exemplar is the same.
+                None if matched == matches => continue,
                 None => {
                     let exemplar =
                         self.newest_of_thread(uid, ListingFilter::Every, change.thread)?;
@@ -117,8 +119,8 @@ impl Txn<'_> {
                 uid,
                 entry,
                 change.thread,
-                before.filter(|_| was),
-                after.filter(|_| now),
+                before.filter(|_| matched),
+                after.filter(|_| matches),
             )?;
         }
         Ok(())
@@ -202,8 +204,8 @@ impl Txn<'_> {
     }
 
     /// Adds an email to a listing, in which it must not be yet. It is shown since the change
-    /// `added`. No other email that the listing shows may have entered by the same change: the
-    /// history has one row for it.
+    /// `added`. No other email that the listing shows may have entered by the same change: both
+    /// would have the same row of the history.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,

@@ -87,8 +87,8 @@ pub(in crate::store) fn check_hints(
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut hints = RowCursor::<OutboxDue>::of_table(read, run);
-    while let Some(found) = hints.next()? {
+    let mut wakeups = RowCursor::<OutboxDue>::of_table(read, run);
+    while let Some(found) = wakeups.next()? {
         let (account, is_right) = match woken_by(&found.key) {
             Some((account, action)) => (account, is_wakeup(read, account, action, &found.key)?),
             None => (AccountId::SITE, false),
@@ -125,8 +125,8 @@ pub(in crate::store) fn check_hints(
     Ok(())
 }
 
-fn woken_by(hint: &[u8]) -> Option<(AccountId, ActionId)> {
-    decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
+fn woken_by(wakeup: &[u8]) -> Option<(AccountId, ActionId)> {
+    decode_key::<OutboxDue>(wakeup).ok().map(|key| (key.account, key.action))
 }
 
 fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {

@@ -13,8 +13,8 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Creates a submission and queues the action that carries it, with bytes of the action's own.
-    /// `message` is given if no email of this account holds the message that is sent: it is stored.
-    /// The action's duplicate key is ignored, so that it is not taken for an equal one.
+    /// `message` is given, and stored, if no email of this account holds the message that is sent.
+    /// The action's duplicate key is ignored: a new action is queued even if an equal one is open.
     ///
     /// # Errors
     /// Those of `create_object`, `queue_action` and `put_blob`.
@@ -58,12 +58,12 @@ impl Txn<'_> {
                 Err(error) => return Err(error),
             },
         };
-        let is_untried = carrier.recipients.iter().all(Target::is_outstanding);
+        let is_unsent = carrier.recipients.iter().all(Target::is_outstanding);
         let is_waiting = matches!(
             carrier.state,
             ActionState::Waiting | ActionState::Held | ActionState::Blocked
         );
-        if !is_waiting || !is_untried || carrier.submission != Some(id) {
+        if !is_waiting || !is_unsent || carrier.submission != Some(id) {
             return Ok(false);
         }
         let now = self.now;
@@ -79,7 +79,7 @@ impl Txn<'_> {
 
     /// Writes the outcome of a report into the submission that the report is about. `email` is the
     /// report; `None` if it was not stored. Returns whether the submission changed: `false` also if
-    /// it does not exist, or the report is about another message.
+    /// there is no such submission, or the report is about another message.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
@@ -97,9 +97,9 @@ impl Txn<'_> {
         }
     }
 
-    /// Writes the outcome of an action into its submission. Does nothing if the action has none, or
-    /// if it is canceled. `is_removed` says that the action is not sent any more: recipients that
-    /// still wait are given up.
+    /// Writes the outcome of an action into its submission. Does nothing if the action has no
+    /// submission, or the submission is canceled. `is_removed` says that the action is not sent any
+    /// more: recipients that still wait are given up.
     pub(in crate::store) fn update_submission_status(
         &mut self,
         action: &Action,

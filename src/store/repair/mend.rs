@@ -89,8 +89,8 @@ impl Txn<'_> {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Looks at these references and hints again, now under the account's lock. Deletes those that
-    /// still name nothing, and all whose keys are damaged. Returns how many rows it deleted.
+    /// Looks at these references and wake-ups again, now under the account's lock. Deletes those
+    /// that still name nothing, and all whose keys are damaged. Returns how many rows it deleted.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],
@@ -115,6 +115,7 @@ impl Txn<'_> {
         Ok(gone)
     }
 
+    /// Deletes a row whose key is damaged.
     fn delete_unplaced(&mut self, table: Table, key: &[u8]) {
         if table.repair() == RepairMethod::Directory {
             self.next_modseq();

@@ -39,8 +39,8 @@ pub struct RepairReport {
     pub written: u64,
     /// The first `MAX_LISTED` of the faults that `unrepaired_count` counts.
     pub unrepaired: Vec<Breach>,
-    /// The number of faults whose right row the store does not have (`RowFix::Nothing`). Faults in
-    /// the shared tables are not counted.
+    /// The number of faults that a repair leaves as they are (`RowFix::Nothing`). Faults in the
+    /// shared tables are not counted.
     pub unrepaired_count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Tells whether the object that a reference or a hint names exists.
+//! Tells whether the object that a reference or a wake-up names exists.
 //!
 //! If the object's row cannot be read, the reference counts as right, so that a repair keeps it.
 //! Shares are an exception (`shares_of`). A reference whose own key cannot be read names nothing.
@@ -29,18 +29,18 @@ pub(in crate::store) fn is_email_blob(
     Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }
 
-/// Whether an action is queued, and `hint` is the key of its row in `outbox_due`.
+/// Whether an action is queued, and `wakeup` is the key of its row in `outbox_due`.
 pub(in crate::store) fn is_wakeup(
     read: &dyn RowReader,
     account: AccountId,
     action: ActionId,
-    hint: &[u8],
+    wakeup: &[u8],
 ) -> Result<bool, Error> {
     let Some(found) = read.row_if_any::<Outbox>(&ActionKey { account, action })? else {
         return Ok(false);
     };
-    let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
-    Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_hint)))
+    let is_equal = |wake| DueKey { wake, account, action }.encode() == wakeup;
+    Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_equal)))
 }
 
 /// Whether the action that a key of `outbox_blobs` names is queued, and sends that message.

@@ -117,8 +117,8 @@ fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> 
     Ok(id)
 }
 
-/// Makes two accounts with rows in every table: 40 emails, of which two are destroyed, and one is
-/// purged.
+/// Makes two accounts with rows in every table. Each gets 40 emails; then three are destroyed, and
+/// one of the three is purged.
 fn fill(store: &Store) {
     make(store, ANN, "ann");
     make(store, BOB, "bob");

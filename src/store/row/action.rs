@@ -88,6 +88,7 @@ pub fn decode_kind_and_state(key: &[u8], row: &[u8]) -> Result<(ActionKind, Acti
         input.num()?;
         let kind = read_variant_number(&ActionKind::ALL, input, "unknown kind of action")?;
         let state = read_variant_number(&ActionState::ALL, input, "unknown state of an action")?;
+        // The other fields are not read, and `decode_with` refuses bytes that are left.
         input.0 = &[];
         Ok((kind, state))
     })

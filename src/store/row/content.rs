@@ -12,7 +12,8 @@ use crate::store::error::Error;
 
 /// The version of `email_content` rows, whose layout never changed. It says by which rules this row
 /// and the email's tokens were made:
-/// - 2 has better rules for charsets, addresses, transfer encodings, and where a header begins;
+/// - 2 has better rules than 1 for charsets, addresses, transfer encodings, and where a header
+///   begins;
 /// - 3 has the address of the delivery in the tokens, and reads an address on behalf of another as
 ///   one mailbox.
 const CONTENT_VERSION: u8 = 3;

@@ -83,9 +83,9 @@ pub struct Thread {
     pub emails: u32,
     pub unseen: u32,
     pub flagged: u32,
-    /// Unread emails that are not only in the Trash.
+    /// Unread emails (`EmailMetadata::is_unread`) that are not only in the Trash.
     pub unread_outside_trash: u32,
-    /// Unread emails in the Trash, also if they are in other mailboxes, too.
+    /// Unread emails in the Trash, whether or not they are in other mailboxes.
     pub unread_in_trash: u32,
     /// The number of emails in each mailbox. A mailbox without any has no entry.
     pub members: BTreeMap<MailboxUid, u32>,
@@ -94,8 +94,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Adds an email to the counters, or subtracts it. `trash` is 0 if there is none. Does not
-    /// change `latest` and the marks.
+    /// Adds an email to the counters and `members`, or subtracts it. `trash` is 0 if there is none.
+    /// Changes no other field.
     pub(in crate::store) fn count(&mut self, email: &EmailMetadata, trash: MailboxUid, add: bool) {
         let boxes: smallvec::SmallVec<[MailboxUid; 4]> = email.mailboxes.iter().copied().collect();
         let flags = [email.has(keyword::SEEN), email.has(keyword::FLAGGED), email.is_unread()];

@@ -107,8 +107,8 @@ pub(super) fn decode_with<T>(
     if input.0.is_empty() { Ok(row) } else { Err(corrupt("bytes after the last field")) }
 }
 
-/// A value that is stored as a row. A type of fields implements `Row` and has this through it. A
-/// type with a form of its own implements this: a bare id, or a row of numbers of fixed width.
+/// A value that is stored as a row. A type that is a list of fields implements `Row`, and gets this
+/// trait through `Row`. A bare id, or a row of numbers of fixed width, implements this trait.
 pub(crate) trait RowFormat: Sized {
     fn to_bytes(&self) -> Vec<u8>;
 

@@ -1,4 +1,5 @@
-//! The rows of small objects. The row of a destroyed object has only its marks.
+//! The rows of small objects. The row of a destroyed object has only its marks: the changes that
+//! created and destroyed it.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub trait Object: Clone + PartialEq {
 pub struct ObjectRow<T> {
     /// The change that created the object.
     pub created: ModSeq,
-    /// The last change of the object.
+    /// The last change of the object, which may be its destruction.
     pub updated: ModSeq,
     /// `None` if the object is destroyed.
     pub object: Option<T>,

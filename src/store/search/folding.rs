@@ -112,8 +112,8 @@ impl Snapshot<'_> {
         let has_backlog =
             folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !has_backlog {
-            // The last piece takes all rows: if it left the oldest, a search would step over the
-            // remains of the deleted rows before it reads those.
+            // The last piece takes all rows. If it left the oldest, a search would step over the
+            // deleted rows, which the engine still has, before it reads the rows that were left.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);

@@ -157,7 +157,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Returns the postings of each source fold, from the position at which the merge goes on.
+    /// Returns streams of the postings of each source fold, from the place `from` on.
     fn streams(
         &self,
         account: AccountId,
@@ -191,7 +191,7 @@ impl Snapshot<'_> {
             let is_same = ordinals.get(first).copied().flatten() == Some(from.1);
             let position = if is_same { from.2 } else { 0 };
             let first = u32::try_from(first).unwrap_or(u32::MAX);
-            // The last block that begins at or before the position, and all that follow.
+            // The last block that begins at or before the place, and all that follow.
             let target = FoldKey::block(account, source, &from.0, first, position);
             let blocks = (account, source, FoldRows::Words);
             let start = self

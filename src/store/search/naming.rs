@@ -1,4 +1,4 @@
-//! Finds the emails that name an address, by the search index.
+//! Finds the emails that have a text, such as an address, by the search index.
 
 use crate::model::{AccountId, EmailId, Token};
 use crate::store::error::Error;

@@ -16,8 +16,8 @@ use crate::store::row::RowError;
 
 /// A field of a key, or a whole key.
 pub(crate) trait KeyPart: Sized {
-    /// The number of bytes of every value; 0 if it varies. In the sum of a key, a field whose width
-    /// varies is not counted.
+    /// Of a field: the number of bytes of every value, or 0 if it varies. Of a key that `key!`
+    /// declares: the sum of the widths of its fields.
     const WIDTH: usize;
 
     fn write(&self, out: &mut Vec<u8>);

@@ -340,7 +340,7 @@ table! {
         key: ObjectModSeqKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: []
     }
-    /// The accounts that share something with a user.
+    /// The accounts that share a mailbox with a user.
     Shared = 42 "shared" {
         key: SharedKey, row: Present, home: Hint, erased: true, seen_by_clients: false,
         repair: Strays(Share), tuning: []

@@ -309,7 +309,7 @@ fn damaged_told_row_stops_neither_answers_nor_expiry() {
     let write = |put| fixture.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     write(put(Some(vec![1])));
     fixture.clock.advance(7 * DAY - MS);
-    // The row 4 is expired. Nothing tells when row 3 would be, so it goes with its retention.
+    // Row 4 has expired. Nothing tells when row 3 would expire, so it goes after the retention.
     fixture.done(|txn| txn.expire_told(fixture.upto(30 * DAY), 9)).unwrap();
     assert_eq!(fixture.rows(Table::VacationTold), 2);
     fixture.done(|txn| txn.expire_told(fixture.upto(DAY), 9)).unwrap();
@@ -338,7 +338,7 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
                     verdict,
                     steps: Vec::new(),
                 })?;
-                // With a hash of zeros, it would delete expired records itself.
+                // With a hash of zeros, `remember_delivery` would delete expired records itself.
                 txn.remember_delivery(&[n + 1; 32], &[], [])
             })
             .unwrap();

@@ -327,7 +327,7 @@ fn a_destroyed_mailbox_leaves_no_rows_and_its_tombstone_is_reported_until_purged
     }
     make_account(&fixture.store, AccountId(2));
     fixture.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
-    // The rows of listings that are being filled or dropped stay.
+    // Listings that are being filled or dropped have rows when the mailbox is destroyed.
     fixture.done(|txn| txn.extend_listing(archive, ListingFilter::Flagged, 2)).unwrap();
     fixture.done(|txn| txn.extend_listing(archive, ListingFilter::Unseen, 99)).unwrap();
     fixture.done(|txn| txn.drop_listing(archive, ListingFilter::Unseen, 2)).unwrap();

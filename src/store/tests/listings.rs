@@ -8,6 +8,8 @@ use crate::model::{MaintainedListing, ModSeq, ThreadId};
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::RankKey;
 
+/// A change of the account. `uid`, `mailbox` and `mailboxes` are indexes in `ListingWorld::boxes`.
+/// `which` is the position of a live email, for `Restore` of a destroyed one, modulo their number.
 #[derive(Debug, Clone)]
 enum ListingAct {
     Deliver {
@@ -33,7 +35,7 @@ enum ListingAct {
         filter: usize,
         limit: usize,
     },
-    /// Takes the role Trash from its mailbox. If `uid` is 2 or 3, that mailbox gets it.
+    /// Takes the role Trash from its mailbox. If `uid` is 2 or 3, mailbox `uid` gets the role.
     Trash {
         uid: u32,
     },
@@ -58,11 +60,10 @@ enum ListingAct {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// `boxes` has the mailboxes that the numbers 0 to 3 of the acts mean; 0 is all mail. `which` is
-/// the position of an email, newest first, modulo their number.
 struct ListingWorld {
     store: Store,
     clock: Arc<FixedClock>,
+    /// All mail, and three mailboxes.
     boxes: [MailboxUid; 4],
 }
 

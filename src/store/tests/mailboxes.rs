@@ -1,4 +1,4 @@
-//! Attributes and subscriptions of mailboxes.
+//! Attributes and subscriptions of mailboxes, and paths that begin with a role.
 
 use super::fixture::{Fixture, fixture};
 use super::*;
@@ -131,7 +131,7 @@ fn path_that_begins_with_a_role_leads_below_the_mailbox_of_that_role() {
         snapshot.mailbox(ACCOUNT, uid).unwrap().unwrap().parent
     };
     assert_eq!((parent(month.unwrap()), parent(year.unwrap())), (year, Some(trash)));
-    // A mailbox of that very path goes first.
+    // A mailbox that has the path itself goes before the one that the role leads to.
     let own = create_named(&fixture, "trash");
     assert_eq!((find("trash"), find("trash/2026")), (Some(own), year));
     let below = create("trash/2027");

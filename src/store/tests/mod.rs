@@ -140,8 +140,8 @@ fn assert_clean(store: &Store) {
     );
 }
 
-/// A change of the account. `which` is the position of a live email, modulo their number; without
-/// any, nothing is done. The bits of `keywords` stand for $seen, $flagged and $draft.
+/// A change of the account. `which` is the position of a live email, modulo their number; if there
+/// are none, nothing is done. The bits of `keywords` stand for $seen, $flagged and $draft.
 #[derive(Debug, Clone)]
 enum StoreOp {
     Deliver { keys: Vec<u8>, at: i64 },

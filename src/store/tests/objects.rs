@@ -1,4 +1,5 @@
-//! A client that follows /changes has the current objects after any changes and purges.
+//! Small objects: a client that follows /changes has the current ones after any changes and purges;
+//! their bounds and expiry; and the identities that follow the addresses.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The store on the real engine.
+//! The store on RocksDB, also after a crash and with damaged segments.
 
 use super::*;
 use crate::store::engine::rocks::image::copy_store;
@@ -102,9 +102,9 @@ fn a_cut_last_frame_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
 
     // The last frame has more than 9 bytes. An incomplete last frame was never acknowledged. It is
     // dropped; all before it stays.
-    let log = segments_of(cut.path()).pop().unwrap();
-    let mut bytes = std::fs::read(&log).unwrap();
-    std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
+    let last = segments_of(cut.path()).pop().unwrap();
+    let mut bytes = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &bytes[..bytes.len() - 9]).unwrap();
     let store = open(cut.path()).unwrap();
     assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);
     assert_clean(&store);

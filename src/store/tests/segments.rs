@@ -1,5 +1,5 @@
-//! Messages in segments, on the real engine: space is reclaimed, and no message that was
-//! acknowledged is lost by a kill or a power failure at any step.
+//! Messages in segments, on RocksDB: space is reclaimed, and no message that was acknowledged is
+//! lost by a kill or a power failure at any step.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -80,7 +80,8 @@ fn a_submission_shows_the_outcome_of_its_action() {
     });
     assert_eq!(recipient_states(&fixture, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
     assert_eq!(read(&fixture, id).ended, Some(fixture.clock.now()));
-    // An administrator retries it: the recipient waits again, and the submission stays final.
+    // An administrator retries the action: the recipient waits again, and the submission stays
+    // final.
     change(&fixture, action, |action| {
         action.state = ActionState::Waiting;
         action.last_error = None;
@@ -95,7 +96,7 @@ fn a_submission_shows_the_outcome_of_its_action() {
         (queued(), UndoStatus::Final, None)
     );
     assert_eq!(fixture.done(|txn| txn.cancel_submission(id)), Ok(false));
-    // An administrator removes it from the queue: it is given up.
+    // An administrator removes the action from the queue: the recipient is given up.
     fixture.done(|txn| txn.remove_action(action)).unwrap();
     assert_eq!(
         recipient_states(&fixture, id)[0],

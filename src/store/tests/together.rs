@@ -2,7 +2,7 @@
 //!
 //! A baton lets one store at a time run up to its next engine call, in an order that a seed
 //! decides. The recorded commits are replayed over a naive account, in the order in which the
-//! engine wrote them: a commit that was not built on the state right before it is noticed.
+//! engine wrote them. So the test notices a commit that was built on an older state.
 
 mod baton;
 mod naive;
@@ -318,12 +318,12 @@ fn run_together(seed: u64) -> (u64, usize) {
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let engines: Vec<Arc<BatonEngine>> = (0..STORES)
         .map(|who| {
-            let (inner, baton, clock) = (memory.share(), Arc::clone(&baton), Arc::clone(&writes));
+            let (inner, baton, writes) = (memory.share(), Arc::clone(&baton), Arc::clone(&writes));
             Arc::new(BatonEngine {
                 inner,
                 baton,
                 who,
-                clock,
+                writes,
                 stale: AtomicU64::default(),
                 written: Mutex::default(),
             })

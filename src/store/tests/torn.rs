@@ -1,5 +1,5 @@
-//! The journal after a power failure: it ends in the middle of a frame or in zeros, or one of its
-//! bits is flipped.
+//! The journal after a power failure, where it ends in the middle of a frame or in zeros; and a
+//! journal of which a bit is flipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn open(dir: &Path) -> Result<Store, Error> {
 }
 
 /// Returns the segment that has the end of the journal.
-fn log(dir: &Path) -> PathBuf {
+fn last_segment(dir: &Path) -> PathBuf {
     let files = fs::read_dir(dir.join("segments")).unwrap().map(|file| file.unwrap().path());
     files.max().unwrap()
 }
@@ -28,11 +28,11 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
     let dir = root.path().join("store");
     let store = open(&dir).unwrap();
     make_account(&store, ACCOUNT);
-    // The length of the log and the emails after each acknowledgement.
-    let mut acknowledged = vec![(fs::metadata(log(&dir)).unwrap().len(), emails(&store))];
+    // The length of the segment and the emails after each acknowledgement.
+    let mut acknowledged = vec![(fs::metadata(last_segment(&dir)).unwrap().len(), emails(&store))];
     for n in 0..3 {
         deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
-        acknowledged.push((fs::metadata(log(&dir)).unwrap().len(), emails(&store)));
+        acknowledged.push((fs::metadata(last_segment(&dir)).unwrap().len(), emails(&store)));
     }
     for (at, pair) in acknowledged.windows(2).enumerate() {
         let [(before, emails_before), (behind, _)] = pair else { continue };
@@ -47,7 +47,7 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
             for zeros in [0, (behind - cut - 1).min(100), (behind - cut) / 4 * 4] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
                 copy_store(&dir, &torn);
-                let file = fs::OpenOptions::new().write(true).open(log(&torn)).unwrap();
+                let file = fs::OpenOptions::new().write(true).open(last_segment(&torn)).unwrap();
                 file.set_len(*cut).unwrap();
                 file.set_len(cut + zeros).unwrap();
                 let again = open(&torn).unwrap();
@@ -67,17 +67,17 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
 }
 
 #[test]
-fn a_store_with_a_flipped_bit_in_its_log_does_not_open() {
+fn a_store_with_a_flipped_bit_in_its_journal_does_not_open() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("store");
     let store = open(&dir).unwrap();
     make_account(&store, ACCOUNT);
-    let begin = fs::metadata(log(&dir)).unwrap().len();
+    let begin = fs::metadata(last_segment(&dir)).unwrap().len();
     for n in 0..6 {
         deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
     }
-    let whole = fs::read(log(&dir)).unwrap();
-    // Flips a bit near the beginning of the first of these frames, and in the last byte.
+    let whole = fs::read(last_segment(&dir)).unwrap();
+    // Flips a bit near the beginning of the first frame of the deliveries, and in the last byte.
     for (case, at) in
         [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate()
     {
@@ -85,7 +85,7 @@ fn a_store_with_a_flipped_bit_in_its_log_does_not_open() {
         copy_store(&dir, &damaged);
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
-        fs::write(log(&damaged), bytes).unwrap();
+        fs::write(last_segment(&damaged), bytes).unwrap();
         match open(&damaged) {
             Err(Error::Open(why)) => {
                 assert!(why.contains("damaged") && why.contains("backup"), "{why}");

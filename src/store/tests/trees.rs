@@ -286,8 +286,8 @@ impl TreeWorld {
         }
     }
 
-    /// As RFC 8621 §2 says: an unread email that is only in the Trash does not make its thread
-    /// unread elsewhere, and in the Trash only emails of the Trash count.
+    /// Returns the counts of a mailbox (RFC 8621 §2). An unread email that is only in the Trash
+    /// does not make its thread unread elsewhere. In the Trash, only emails of the Trash count.
     fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let trash = self.trash();
         let here: Vec<&TreeMail> =

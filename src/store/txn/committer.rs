@@ -95,7 +95,7 @@ struct CommitterState {
     under_repair: RwLock<BTreeSet<AccountId>>,
     /// The error that every later write gets.
     poison: OnceLock<Error>,
-    hold: Duration,
+    group_delay: Duration,
     writes_alone: bool,
     repeat_pause: Duration,
     /// Whether the store is known to have the format of this version.
@@ -151,7 +151,7 @@ impl Committer {
             listeners: RwLock::default(),
             under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
-            hold: options.hold,
+            group_delay: options.hold,
             writes_alone: options.writes_alone,
             repeat_pause: options.repeat_pause,
             has_newest_format: AtomicBool::new(false),
@@ -371,8 +371,8 @@ impl Committer {
     }
 }
 
-/// Adds the rows of a message to a batch that refers to it. A message that nothing refers to would
-/// never be collected.
+/// Adds the rows of a message to a batch that refers to the message. Rows of a message that nothing
+/// refers to would stay until a sweep over all messages finds them.
 fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> Batch {
     let refers = |blob| {
         batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))

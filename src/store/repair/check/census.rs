@@ -20,7 +20,7 @@ pub(in crate::store) struct CensusEmail {
     /// The position in `Census::sets` of the set of its mailboxes.
     mailbox_set: u32,
     /// The sum of those of the constants below that apply.
-    marks: u8,
+    bits: u8,
 }
 
 const LIVE: u8 = 1;
@@ -30,11 +30,11 @@ const UNREAD: u8 = 8;
 
 impl CensusEmail {
     pub(in crate::store) fn is_live(self) -> bool {
-        self.marks & LIVE != 0
+        self.bits & LIVE != 0
     }
 
     pub(in crate::store) fn is_unread(self) -> bool {
-        self.marks & UNREAD != 0
+        self.bits & UNREAD != 0
     }
 
     /// Whether the email matches a filter, in a mailbox that it is in. False for a tombstone, and
@@ -43,8 +43,8 @@ impl CensusEmail {
         self.is_live()
             && match filter {
                 ListingFilter::Every => true,
-                ListingFilter::Unseen => self.marks & SEEN == 0,
-                ListingFilter::Flagged => self.marks & FLAGGED != 0,
+                ListingFilter::Unseen => self.bits & SEEN == 0,
+                ListingFilter::Flagged => self.bits & FLAGGED != 0,
                 ListingFilter::ThreadUnseen
                 | ListingFilter::ThreadFlagged
                 | ListingFilter::ThreadUntouched => false,
@@ -106,16 +106,14 @@ impl Census {
     /// Adds an email or a tombstone. Must be called in ascending order of ids: newest first.
     pub(in crate::store) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
         let live = email.destroyed.is_none();
-        let marks = [
+        let bits = [
             (live, LIVE),
             (email.has(keyword::SEEN), SEEN),
             (email.has(keyword::FLAGGED), FLAGGED),
             (email.is_unread(), UNREAD),
         ];
-        let marks = marks
-            .into_iter()
-            .filter(|(applies, _)| *applies)
-            .fold(0, |marks, (_, mark)| marks | mark);
+        let bits =
+            bits.into_iter().filter(|(applies, _)| *applies).fold(0, |bits, (_, bit)| bits | bit);
         let set: Vec<MailboxUid> = email.mailboxes.iter().copied().collect();
         let mailbox_set = match self.set_positions.get(&set) {
             Some(position) => *position,
@@ -147,7 +145,7 @@ impl Census {
             created,
             updated,
             mailbox_set,
-            marks,
+            bits,
         });
     }
 
@@ -170,7 +168,7 @@ impl Census {
 
     /// Adds a live email to the counters of its thread.
     pub(in crate::store) fn count(&self, mail: CensusEmail, thread: &mut Thread) {
-        let has = |mark: u8| mail.marks & mark != 0;
+        let has = |bit: u8| mail.bits & bit != 0;
         thread.tally(
             self.mailboxes_of(mail),
             [has(SEEN), has(FLAGGED), has(UNREAD)],

@@ -295,8 +295,8 @@ pub(in crate::store) fn check_account<'a>(
     checker.check_state()
 }
 
-/// Finds what `Store::repair` mends after the accounts: hints and references that name nothing, in
-/// the tables that all accounts share; and rows whose keys are damaged, there and in the tables
+/// Finds what `Store::repair` mends after the accounts: wake-ups and references that name nothing,
+/// in the tables that all accounts share; and rows whose keys are damaged, there and in the tables
 /// that have one row for each account.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,

@@ -27,7 +27,7 @@ fn a_snapshot_never_shows_a_half_repaired_account() {
             });
             assert_eq!(done.unwrap().unrepaired, []);
         });
-        // The next snapshot starts the repair before it is made, and gives it time.
+        // Before the next snapshot is taken, starts the repair and gives it time to mark Ann.
         engine.before_snapshot(move || {
             go.send(()).unwrap();
             // If the repair has to wait for this snapshot, nothing is sent.

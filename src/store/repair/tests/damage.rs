@@ -11,13 +11,13 @@ use crate::store::txn::Txn;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Delete,
-    /// One byte is added at its end, so that it cannot be read.
+    /// One byte is added to the end of its value, so that it cannot be read.
     Alter,
     /// It is copied to another key.
     Add,
 }
 
-/// Whether a repair can fix this damage of a table. Primary rows cannot be computed again.
+/// Whether a repair can fix this damage of a table.
 fn is_repairable(table: Table, damage: Damage) -> bool {
     match table {
         // No other row says what these rows say, except that the sweep over all messages adds
@@ -98,7 +98,7 @@ fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
                     if let Some(last) = key.last_mut() {
                         *last = last.wrapping_add(101);
                     }
-                    // In these, it would be the row of another account.
+                    // In these tables, the copy would be the row of another account.
                     if matches!(
                         table,
                         Table::Accounts
@@ -296,7 +296,8 @@ fn damaged_rows_do_not_stop_the_collection_of_messages() {
     write(&*engine, Table::Blobs, &[0], Some(row));
     write(&*engine, Table::Blobs, &[0; 32], Some(vec![99]));
     write(&*engine, Table::BlobPurge, &[0; 9], Some(vec![1]));
-    // The sweep adds none for a row that cannot be read, but an email may have given it up.
+    // The sweep adds no candidate for a message whose row cannot be read. But an email that gave
+    // the message up may have left one.
     let unreadable = BlobPurgeKey { at: UtcMillis(0).into(), blob: BlobHash([0; 32]) }.encode();
     write(&*engine, Table::BlobPurge, &unreadable, Some(vec![1]));
     let site = |change: &dyn Fn(&mut Txn<'_>) -> Result<bool, Error>| {

@@ -26,8 +26,9 @@ fn emails(engine: &MemoryEngine) -> Vec<(Vec<u8>, EmailMetadata)> {
     rows.map(|(key, row)| (key.clone(), EmailMetadata::decode(&key, &row).unwrap())).collect()
 }
 
-/// Takes away all keywords but `$flagged`. Of a lost email, only listings tell which keywords it
-/// had, and the only one that is always maintained for all mail is that of flagged emails.
+/// Takes away all keywords but `$flagged`, the only one that is always recovered: by the listing of
+/// flagged emails of all mail. The counters of a thread tell whether a lost email was seen or a
+/// draft, but not if the email is destroyed, or if too many emails of the thread are lost.
 fn only_flagged(email: &EmailMetadata) -> EmailMetadata {
     let keywords = email.keywords.iter().filter(|word| *word == "$flagged").cloned().collect();
     EmailMetadata { keywords, ..email.clone() }
@@ -67,7 +68,8 @@ fn a_lost_email_is_recovered_as_it_was() {
     }
 }
 
-/// The rows that are left of such a listing tell what was true before the email changed.
+/// The rows that are left of a listing that is being dropped tell what was true before the email
+/// changed.
 #[test]
 fn a_listing_that_is_being_dropped_tells_nothing_of_a_lost_email() {
     let engine = Arc::new(MemoryEngine::new());
@@ -155,7 +157,7 @@ fn all_lost_emails_of_an_account_are_recovered() {
 
 #[test]
 fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
-    for homeless in [false, true] {
+    for all_mailboxes_lost in [false, true] {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
         fill(&store);
@@ -184,7 +186,7 @@ fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
             };
             gone.extend(rows.filter(of).map(|(key, _)| (table, key)));
         }
-        if homeless {
+        if all_mailboxes_lost {
             gone.extend(
                 rows_of(&engine, Table::Mailboxes, ANN)
                     .into_iter()
@@ -215,7 +217,7 @@ fn a_lost_email_that_no_mailbox_names_is_recovered_into_the_inbox() {
             (BTreeSet::from([inbox]), text)
         );
         // If all mailboxes were lost, only the Inbox is made again.
-        assert_eq!(snapshot.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
+        assert_eq!(snapshot.mailboxes(ANN).unwrap().len(), if all_mailboxes_lost { 1 } else { 3 });
         drop(snapshot);
         deliver(&store, BOB, 200).unwrap();
         assert_eq!(deep(&store), []);

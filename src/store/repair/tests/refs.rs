@@ -149,7 +149,7 @@ fn a_reference_dropped_with_a_dead_thread_is_no_fault() {
     assert_eq!((bed.deliver("C").1, bed.deliver("B").1), (new, old));
 }
 
-/// A reference may be dropped with an older thread that replaced a dead one in it.
+/// A reference may be dropped with an older thread that replaced a dead thread in the reference.
 #[test]
 fn a_reference_that_moved_to_an_older_thread_is_no_fault() {
     let bed = bed();

@@ -112,7 +112,7 @@ fn a_kill_at_any_step_of_a_streamed_message_loses_nothing_and_leaves_no_file() {
         streamed.write(piece).unwrap();
         assert_eq!(image(false, &bed.mail), 1);
     }
-    // Added, and no row names it yet.
+    // The message is in a segment, and no row names it yet.
     let extent = bed.segments().add(streamed).unwrap();
     assert_eq!(image(false, &bed.mail), 0);
     bed.segments().retire(&[extent.segment]);

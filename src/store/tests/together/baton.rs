@@ -76,7 +76,7 @@ pub(super) struct BatonEngine {
     pub(super) baton: Arc<Baton>,
     pub(super) who: usize,
     /// Counts the batches of all handles, stale ones included.
-    pub(super) clock: Arc<AtomicU64>,
+    pub(super) writes: Arc<AtomicU64>,
     /// Counts the batches of this handle that were stale.
     pub(super) stale: AtomicU64,
     /// The number of this handle's last write of each account.
@@ -132,7 +132,7 @@ impl Engine for BatonEngine {
         let stale = self.inner.write(batches)?;
         self.stale.fetch_add(stale.len() as u64, Ordering::SeqCst);
         for (at, batch) in batches.iter().enumerate() {
-            let number = self.clock.fetch_add(1, Ordering::SeqCst);
+            let number = self.writes.fetch_add(1, Ordering::SeqCst);
             if !stale.contains(&at) {
                 self.written.lock().extend(batch.bases.iter().map(|base| (base.account, number)));
             }

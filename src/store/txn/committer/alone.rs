@@ -5,8 +5,8 @@
 //!   take nearly as long as the sync.
 //! - Commits that come meanwhile are queued, and the committer's thread writes them afterwards.
 //! - The caller's locks of accounts are free meanwhile.
-//! - An asynchronous caller first passes its other tasks on to another thread of the runtime, if
-//!   the runtime is multi-threaded.
+//! - Before an asynchronous caller writes, the other tasks of its worker thread pass to another
+//!   thread of the runtime, if the runtime is multi-threaded.
 
 use std::panic::AssertUnwindSafe;
 

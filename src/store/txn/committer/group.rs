@@ -21,9 +21,9 @@ impl CommitterState {
     }
 
     /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty or a
-    /// caller writes; returns `None` if the store is closed and the queue is empty. (No caller
-    /// writes when `Committer` is dropped: it has a `Store`. If one panics, `give_up` empties the
-    /// queue.)
+    /// caller writes; returns `None` if the store is closed and the queue is empty. The wait for a
+    /// caller ends with `end_write`, or, if the caller panics, with `give_up`, which empties the
+    /// queue.
     ///
     /// If the last group had several commits, or several are queued, more are likely to come within
     /// `Options::hold`, and the write waits for them.
@@ -35,9 +35,12 @@ impl CommitterState {
             }
             self.wake.wait(&mut queue);
         }
-        if !self.hold.is_zero() && !queue.closed && queue.last_len.max(queue.commits.len()) > 1 {
+        if !self.group_delay.is_zero()
+            && !queue.closed
+            && queue.last_len.max(queue.commits.len()) > 1
+        {
             drop(queue);
-            std::thread::sleep(self.hold);
+            std::thread::sleep(self.group_delay);
             queue = self.queue.lock();
         }
         let (mut group, mut bytes) = (Vec::new(), 0);
@@ -202,7 +205,7 @@ mod tests {
         let store = Store::open_engine(engine, &options, clock).unwrap();
         let (first, queued) = (Mutex::new(Some(store.clone())), Arc::new(Mutex::new(None)));
         let second = Arc::clone(&queued);
-        // Called by the caller of the first commit, as long as it writes.
+        // Runs on the thread of the first commit's caller, while that caller writes.
         store.on_change(move |_| {
             if let Some(store) = first.lock().take() {
                 *second.lock() = Some(commit(&store));

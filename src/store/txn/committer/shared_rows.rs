@@ -48,8 +48,8 @@ impl SharedRows {
         self.is_referred.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a change that was queued refers to the message. If none does, nothing names bytes
-    /// of it that are on the disk already.
+    /// Whether a change that was queued refers to the message. If none does, no row names the bytes
+    /// of the message that a segment may have already.
     pub(in crate::store) fn is_referred(&self) -> bool {
         self.is_referred.load(Ordering::Relaxed)
     }

@@ -76,7 +76,7 @@ fn a_key_of_a_dead_thread_of_the_owner_names_the_guests_thread() {
 
 #[test]
 fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
-    // With and without mail of the owner with that id.
+    // With and without mail of the owner under the key A.
     for hidden in [true, false] {
         let bed = bed();
         let owners = hidden.then(|| bed.deliver("A").1);
