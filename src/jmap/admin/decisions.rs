@@ -173,7 +173,8 @@ impl AdminMethod for DecisionList {
     }
 }
 
-/// Whether `code` names a rule against a reply, or a failure to send one.
+/// Whether `code` is a reason for which a decision in the log has no reply: the vacation responder
+/// decided against one (`NoReplyReason`), or the reply could not be sent.
 fn is_reason(code: &str) -> bool {
     NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
@@ -201,9 +202,11 @@ fn step_facts(FilterStep { script, line, action }: FilterStep) -> FilterStepFact
 }
 
 impl AdminMethod for VacationTest {
-    /// Returns the reply that a message would get now, or the reason for none. Assumes that its
-    /// sender is not forged, that it is not filed in Junk, and that its recipient is the first
-    /// address of its header that belongs to the account, or else the primary address.
+    /// Returns the reply that a message would get now, or the reason for none.
+    ///
+    /// - The sender counts as not forged, and the message as not filed in Junk.
+    /// - The recipient is the first address of the message's header that belongs to the account, or
+    ///   else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationTestArguments>,
@@ -233,6 +236,7 @@ impl AdminMethod for VacationTest {
             now,
             sender: sender.as_ref(),
             recipient,
+            // There is no envelope that could name an original recipient.
             known_as: None,
             identity: &identity,
             notice: &notice,
@@ -241,6 +245,7 @@ impl AdminMethod for VacationTest {
             junk: false,
             secret,
             settings: &context.vacation,
+            // Makes only the Message-ID, and the reply is not sent.
             nonce: 0,
         };
         let world = AccountSnapshot {

@@ -74,7 +74,8 @@ const fn reads<M: AdminMethod>() -> RegisteredMethod {
     }
 }
 
-/// Registers a method whose answer must not be refused, because it reports changes.
+/// Registers a method whose answer must not be refused, because it reports changes, or the job that
+/// was started.
 const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }

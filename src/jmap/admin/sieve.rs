@@ -76,7 +76,7 @@ fn error_facts(error: ScriptError) -> ScriptErrorFacts {
     }
 }
 
-/// Returns the errors and the warnings of a checked script. `name` is how their text names it.
+/// Returns the errors and the warnings of a checked script, whose text calls the script `name`.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.
@@ -157,7 +157,8 @@ impl AdminMethod for SieveActivate {
         let (account, _) = context.account_of(&account_ref)?;
         let SieveActivateArguments { name } = args;
         if let Some(name) = &name {
-            // An import may have stored a script with errors, or the site offers less than before.
+            // A stored script may have errors: an import does not check it, and the site may no
+            // longer offer an extension that the script requires.
             let snapshot = context.store.snapshot();
             let id = existing(&snapshot, account, name)
                 .map_err(|error| refusal(context, name, &error))?;
@@ -241,8 +242,8 @@ impl AdminMethod for SieveTest {
     }
 }
 
-/// Runs a checked script over a message. Returns its errors and warnings, and what it would do,
-/// which is `None` if it has errors. `name` is how the text of the errors names the script.
+/// Runs a checked script over a message. Returns the errors and warnings of the script, whose text
+/// calls the script `name`, and what the script would do, which is `None` if it has errors.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.

@@ -129,7 +129,7 @@ fn script(
 }
 
 /// Runs the script over the emails of one step. Writes nothing. A `limit` of 0 counts as 1, and one
-/// beyond `EMAILS_PER_STEP` as that.
+/// beyond `EMAILS_PER_STEP` counts as `EMAILS_PER_STEP`.
 fn plan_step(
     context: &Context,
     account: AccountId,
@@ -221,7 +221,7 @@ impl ScriptRun<'_> {
             // Tests of the time have the results that they had when the message was delivered.
             now: email.received_at,
             is_stored: true,
-            // Edited versions are not stored here, so only the bound that every run has remains.
+            // No bound besides the one that every run has: edited versions are not stored here.
             max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);
@@ -269,7 +269,7 @@ impl ScriptRun<'_> {
     /// Returns what becomes of an email. An email that a script discards in Trash stays there.
     fn outcome(&self, email: &EmailMetadata, plan: &StoredPlan, has_failed: bool) -> FilterOutcome {
         let is_there = |target: &StoreTarget| match target {
-            // Never in a `StoredPlan`: storing in the Inbox leaves the email in its mailbox.
+            // Never in a `StoredPlan`, which has `stays` in its place.
             StoreTarget::Inbox => true,
             StoreTarget::Mailbox(uid) => email.mailboxes.contains(uid),
             StoreTarget::Create { .. } => false,
