@@ -45,8 +45,8 @@ pub(super) struct ScriptReader<'a> {
     stored: StoredReader<'a>,
     /// The active script; `None` if there is none.
     active: Option<ObjectId>,
-    /// The last failed runs of all scripts, newest first. Empty until `prepare`, and unless the
-    /// client asks for `lastErrors`.
+    /// The last failed runs of all scripts, newest first. `prepare` reads them if the client asks
+    /// for `lastErrors`; otherwise it is empty.
     errors: Vec<ScriptError>,
 }
 
