@@ -59,10 +59,11 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// What a user has used of the rates. With a rate of 6 uploads a minute, an upload uses up ten
-/// seconds; the same goes for bytes. Each field is a time on `UploadRateState::clock`: until then,
-/// the time is used up by the uploads, or by the bytes, so far. An upload is refused if `uploads`
-/// would then be more than a minute ahead of now, or if `bytes` is a minute ahead already.
+/// What a user has used of the two rates, as two times on `UploadRateState::clock`. An upload moves
+/// `uploads` ahead: by ten seconds with a rate of 6 uploads a minute. Its bytes move `bytes` ahead
+/// by their part of a minute. A time that has passed is moved ahead from now. A further upload is
+/// refused if `uploads` would get more than a minute ahead of now, or if `bytes` is a minute ahead
+/// already.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,

@@ -102,8 +102,8 @@ pub(super) fn checked_envelope(
     Ok((from, to))
 }
 
-/// Checks that the header of a message is valid (RFC 5322 §3.6). Without an envelope, the
-/// recipients are checked when it is made from the header.
+/// Checks that the header of a message is valid (RFC 5322 §3.6). If the client gives no envelope,
+/// `derive_envelope` checks the recipients.
 fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
     if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
         return Err(invalid(&["headers"], "the header is too large to be checked"));
@@ -201,6 +201,7 @@ fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let members = value.as_object().ok_or_else(|| expected("envelope", "an object"))?;
     // The client aerc writes `mailfrom`.
     let is_property = |name: &str| matches!(name, "mailFrom" | "mailfrom" | "rcptTo");
+    // If both spellings are there, the second one is refused.
     let both = members
         .contains_key("mailFrom")
         .then_some("mailfrom")

@@ -191,8 +191,9 @@ fn prepare(
     };
     check_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
-    // The same function removes Bcc below. If this check missed a Bcc that the removal finds, only
-    // the header would be sent.
+    // This check uses the function that removes Bcc below, so that both find the same fields. If
+    // only the removal found a Bcc, the message would be sent without its body, which is not read
+    // yet.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored. A
     // head of `MAX_HEADER_BYTES` may be cut, so the whole message is read.
