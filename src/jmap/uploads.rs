@@ -76,7 +76,8 @@ struct UploadUsage {
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// If this many users are tracked, those who are not ahead are forgotten before another is added.
+/// If this many users are tracked, those whose two times have passed are forgotten before another
+/// user is added.
 const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {

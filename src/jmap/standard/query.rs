@@ -14,7 +14,7 @@ use crate::wire::jmap::MethodError;
 pub(in crate::jmap) enum FilterTree<C> {
     And(Vec<FilterTree<C>>),
     Or(Vec<FilterTree<C>>),
-    /// None of these holds.
+    /// Matches what none of the filters matches.
     Not(Vec<FilterTree<C>>),
     Is(C),
 }

@@ -38,7 +38,7 @@ pub(in crate::jmap) struct OnSuccessArgs {
     /// Patches of emails, by the id of the submission, or by `#` and its creation id.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
-    /// Ids of submissions in the same form.
+    /// The submissions whose emails are destroyed, by id, or by `#` and creation id.
     #[serde(default)]
     on_success_destroy_email: Vec<String>,
 }

@@ -21,8 +21,8 @@ use crate::message::parse::media;
 use crate::model::limits;
 use crate::wire::jmap::MethodError;
 
-/// The depth of a body that is created: half of what is read, so that a message in which this one
-/// is embedded can be read, too.
+/// The depth of a body that is created: half of what is read, so that a message that embeds the
+/// created one can be read, too.
 const MAX_PART_DEPTH: usize = limits::MAX_MIME_DEPTH / 2;
 
 pub(super) struct PartBuilder<'a> {
