@@ -41,8 +41,8 @@ impl<'a> Call<'a> {
         Self { context, created, using, is_referred_to, follow_up: RefCell::default() }
     }
 
-    /// Whether the request uses a capability. What belongs to a capability that it does not use is
-    /// treated as unknown (RFC 8620 §3.3).
+    /// Whether the request uses a capability. What belongs to a capability that the request does
+    /// not use is treated as unknown (RFC 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }

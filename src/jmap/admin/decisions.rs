@@ -87,8 +87,9 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 
 impl AdminMethod for VacationReport {
     /// Returns the report of the period from `since` until `until`. Without `since`, the period
-    /// begins with the current or last absence, as far as its beginning is known. Without both, it
-    /// also ends with that absence, if it has ended. With `since` alone it has no end.
+    /// begins with the current or last absence, if the beginning of this absence is known. Without
+    /// both, the period also ends with this absence, if the absence has ended. With `since` alone
+    /// the period has no end.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationReportArguments>,

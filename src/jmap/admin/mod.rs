@@ -95,7 +95,7 @@ fn run<M: AdminMethod>(
 /// Counts a row as part of the answer under construction, and returns it.
 ///
 /// # Errors
-/// `RequestTooLarge` if the answers of the request would be too large with it.
+/// `RequestTooLarge` if the answers of the request would be too large with the row.
 fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
     context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)

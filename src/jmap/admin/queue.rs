@@ -82,7 +82,7 @@ fn accounts(
 }
 
 /// Passes the actions that match a filter to `each`, in batches that are each read from a new
-/// snapshot. `each` returns whether to go on. It never gets an empty batch.
+/// snapshot. `each` never gets an empty batch, and returns whether to go on.
 fn walk(
     context: &Context,
     account: AccountId,

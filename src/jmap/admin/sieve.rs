@@ -33,7 +33,7 @@ fn commit<T>(
     Ok(result)
 }
 
-/// Converts an error of the store. `name` is the name of the script that its text is to have.
+/// Converts an error of the store. `name` is the name of the script, for the text of the error.
 fn refusal(context: &Context, name: &str, error: &Error) -> MethodError {
     match error {
         Error::NotFound("script") => missing(name),
@@ -196,9 +196,9 @@ impl AdminMethod for SieveTest {
     /// Runs a script over a message as if it were the active script of the account, without the
     /// scripts of the site. Delivers nothing.
     ///
-    /// If the arguments have no sender, it is that of the message
-    /// (`AutoReplyFacts::probable_sender`). If they have no recipient, it is the first address of
-    /// the message's header that belongs to the account, or else the primary address.
+    /// If the arguments have no sender, the sender is that of the message
+    /// (`AutoReplyFacts::probable_sender`). If they have no recipient, the recipient is the first
+    /// address of the message's header that belongs to the account, or else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<SieveTestArguments>,

@@ -6,10 +6,10 @@
 //!   snapshot. Sieve/dryRun ends there.
 //! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
 //!   somebody changed since the snapshot.
-//! - A step only moves and copies emails, and adds keywords. When it is repeated, also after a
-//!   kill, the script runs over the mailbox as it is now, and what was done already is no change.
-//! - Only the given script is run, without those of the site. Nothing is sent, no rule is counted,
-//!   the `duplicate` test is false, and nothing is remembered for it.
+//! - A step only moves and copies emails, and adds keywords. So a step can be repeated, also after a
+//!   kill: the script runs over the mailbox as it is then, and what was done already is no change.
+//! - Only the given script is run, without those of the site. Nothing is sent, and no rule is
+//!   counted. The `duplicate` test is false, and nothing is remembered for later `duplicate` tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

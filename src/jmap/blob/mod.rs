@@ -54,7 +54,7 @@ enum BlobLocation {
 #[derive(Debug, Clone, Copy)]
 enum BlobSource {
     Email(EmailId),
-    /// The user who uploaded it, and its hash.
+    /// The user who made the upload, and the hash of its bytes.
     Upload(AccountId, BlobHash),
     /// The source of a Sieve script, and its hash.
     Script(ObjectId, BlobHash),
@@ -87,8 +87,8 @@ impl Context {
         }
     }
 
-    /// Finds a blob in an account; `None` if there is none for the caller. Charges what it must
-    /// read.
+    /// Finds a blob in an account; `None` if there is none for the caller. Charges what must be read
+    /// for that.
     ///
     /// # Errors
     /// `RequestTooLarge` if the request may not read so much; those of reading.
@@ -146,7 +146,7 @@ impl Context {
         }
     }
 
-    /// Reads a range of a blob, as far as the blob goes. Charges what it must read.
+    /// Reads a range of a blob, as far as the blob goes. Charges what must be read for that.
     pub(super) fn blob_range(&self, blob: Blob, range: Range<u64>) -> Result<Vec<u8>, MethodError> {
         self.budget.charge_read(blob.cost(&range))?;
         let (mut reader, mut bytes) = (blob.reader(range), Vec::new());

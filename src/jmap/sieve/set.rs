@@ -318,7 +318,8 @@ impl ActivationArgs {
         {
             after = Some(id);
         }
-        // If this call destroyed the script that was active, `updated` must not name it.
+        // In a damaged store, the active script may be one that does not exist. `updated` must not
+        // name such a script.
         let is_reported = match before {
             Some(id) => exists(&snapshot, id)?,
             None => false,

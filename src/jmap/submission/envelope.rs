@@ -42,8 +42,9 @@ pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
     Err(SetError::Other("tooLarge", more))
 }
 
-/// Returns the envelope, if the account may send this message with it and by this identity. Without
-/// a `given` envelope, it is made from the header.
+/// Returns the envelope with which a message is sent by an identity: the one that the client has
+/// `given`, or one made from the header. Refuses a message, an envelope or an identity with which
+/// the account may not send.
 ///
 /// # Errors
 /// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` if the

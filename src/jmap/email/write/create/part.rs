@@ -293,7 +293,8 @@ impl<'a> PartBuilder<'a> {
     }
 
     /// Builds the content of a part: the text of its `partId`, the bytes of its `blobId`, or its
-    /// `subParts`. If it is invalid, adds a problem or a missing blob, and returns an empty one.
+    /// `subParts`. If that is invalid, adds a problem or a missing blob, and returns an empty
+    /// content.
     fn content(
         &mut self,
         object: &'a Map<String, Value>,
