@@ -136,6 +136,7 @@ pub(super) fn mailbox_changes(
     reported.truncate(max_changes);
     let state = match reported.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
+        // Never older than what the client knows.
         None => ClientState::at(
             newest_change(&snapshot.account_state(account.id)?, true, DataType::Mailbox)
                 .max(from.mark),

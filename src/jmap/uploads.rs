@@ -1,7 +1,7 @@
 //! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
 //! - The upload URL and Blob/upload refuse some media types, and uploads beyond a size. Blob/copy
-//!   does not.
+//!   does not apply these two settings.
 //! - Each user but an administrator has a rate: a number of uploads and of bytes in a minute. Since
 //!   the size of an upload is known only when it is complete, an upload may exceed the rate. The
 //!   user must then wait longer before another one.

@@ -345,7 +345,7 @@ impl AdminMethod for MailboxEnsure {
     }
 }
 
-/// Does what `MailboxEnsure` says. Either `inbox` must be true, or there must be names.
+/// Does what `MailboxEnsure` says. Without `inbox`, there must be names.
 fn ensure(
     txn: &mut Txn<'_>,
     inbox: bool,

@@ -92,7 +92,7 @@ fn run<M: AdminMethod>(
     Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?.into())
 }
 
-/// Counts a row as part of the answer under construction, and returns it.
+/// Counts a row of a list as part of the answer under construction, and returns the row.
 ///
 /// # Errors
 /// `RequestTooLarge` if the answers of the request would be too large with the row.

@@ -208,6 +208,7 @@ impl AdminMethod for QueueShow {
         let id = read_id(&args.id)?;
         let snapshot = context.store.snapshot();
         let action = snapshot.action(account, id)?.ok_or_else(|| no_message(&args.id))?;
+        // A sent action has lost its message (`Txn::update_action`).
         let message = if args.with_message && action.state != ActionState::Sent {
             charge_message(context, snapshot.action_size(&action)?)?;
             Some(to_base64(&snapshot.action_message(account, &action)?))

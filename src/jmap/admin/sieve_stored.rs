@@ -6,8 +6,8 @@
 //!   snapshot. Sieve/dryRun ends there.
 //! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
 //!   somebody changed since the snapshot.
-//! - A step only moves and copies emails, and adds keywords. So a step can be repeated, also after a
-//!   kill: the script runs over the mailbox as it is then, and what was done already is no change.
+//! - A step only moves and copies emails, and adds keywords. So a step can be repeated, also after
+//!   a kill: the script runs over the mailbox as it is then, and does nothing a second time.
 //! - Only the given script is run, without those of the site. Nothing is sent, and no rule is
 //!   counted. The `duplicate` test is false, and nothing is remembered for later `duplicate` tests.
 
@@ -221,7 +221,7 @@ impl ScriptRun<'_> {
             // Tests of the time have the results that they had when the message was delivered.
             now: email.received_at,
             is_stored: true,
-            // No bound besides the one that every run has: edited versions are not stored here.
+            // Adds no limit to that of the site: edited versions are not stored here.
             max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);

@@ -87,8 +87,8 @@ impl Context {
         }
     }
 
-    /// Finds a blob in an account; `None` if there is none for the caller. Charges what must be read
-    /// for that.
+    /// Finds a blob in an account; `None` if there is none for the caller. Charges what must be
+    /// read for that.
     ///
     /// # Errors
     /// `RequestTooLarge` if the request may not read so much; those of reading.

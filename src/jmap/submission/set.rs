@@ -172,6 +172,7 @@ fn prepare(
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
     let snapshot = context.store.snapshot();
+    // If an id is missing or malformed, the default id is looked up, which no object has.
     let identity_id =
         id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
     let identity = snapshot.object::<SenderIdentity>(account.id, identity_id)?;
