@@ -20,7 +20,7 @@ impl StoredEnvelope {
     ///
     /// - If the delivery logged a decision, sender and recipient are those of the decision.
     /// - Without a decision, the sender is the address in Return-Path. There is no sender if the
-    ///   field is `<>` or empty. The sender is unknown if the field is missing, or has another text.
+    ///   field is `<>` or empty. The sender is unknown if the field is missing, or is no address.
     /// - Without a decision, the recipient is the address in Delivered-To if it is the owner's, or
     ///   else the address in X-Original-To if it is the owner's, or else the primary address.
     ///
