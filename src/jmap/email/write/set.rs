@@ -217,6 +217,7 @@ impl EmailSetCall<'_> {
         let mut update = self.plan_update(&txn.snapshot(), &rights, id, &patch)?;
         let visible: BTreeSet<MailboxUid> =
             email.mailboxes.difference(&rights.unreadable_mailboxes(&email)).copied().collect();
+        // Mailboxes that the email is in already need no check.
         if !update.mailboxes.is_subset(&visible) {
             filing::require_mailboxes(&txn.snapshot(), (self.account, &rights), &update.mailboxes)?;
         }
