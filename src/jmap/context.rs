@@ -243,7 +243,7 @@ pub struct Account {
     pub guest: Option<AccountId>,
 }
 
-/// Objects with the creation ids under which a request names them, in the order of these.
+/// Objects with the creation ids under which a request names them, sorted by creation id.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
 /// Drops repeated texts. The others keep their order.

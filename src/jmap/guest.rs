@@ -41,8 +41,8 @@ pub(super) fn newest_visible_state(
 }
 
 /// Returns all changes of emails since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated. They cannot from an intermediate state, whose `base` is not its `mark`: a
-/// guest gets none for emails and threads.
+/// cannot be calculated. An intermediate state (`base` is not `mark`) always gets `None`: for
+/// emails and threads, a guest is never given such a state.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -136,6 +136,7 @@ pub(super) fn mailbox_changes(
     reported.truncate(max_changes);
     let state = match reported.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
+        // Never older than what the client knows.
         None => ClientState::at(
             newest_change(&snapshot.account_state(account.id)?, true, DataType::Mailbox)
                 .max(from.mark),
@@ -145,8 +146,8 @@ pub(super) fn mailbox_changes(
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, has_more: more }))
 }
 
-/// Returns an answer without changes, whose state is the newest one of emails. It is that of
-/// threads, too (`newest_change`).
+/// Returns an answer without changes, whose state is the newest one of emails, but never older than
+/// `since`. The state is that of threads, too (`newest_change`).
 fn no_changes<Id>(
     snapshot: &Snapshot<'_>,
     account: &Account,
@@ -178,7 +179,7 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
 /// Returns the scope of the guest, and the changes of emails in it since `since.base`. Returns
 /// `None` if they cannot be calculated: if the history does not go back so far, the state is not
 /// one of this account, a share has changed since, or too many emails would have to be read
-/// (`Scope::changes`). Also for the owner, who has no scope.
+/// (`Scope::changes`). Returns `None` for the owner, too, who has no scope.
 fn scope_and_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,

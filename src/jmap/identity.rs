@@ -2,9 +2,10 @@
 //!
 //! - The service gives an account one identity for each of its addresses, up to a limit. Users can
 //!   create more.
-//! - Each call first brings the given identities up to date with the account (`model::sender`).
-//! - A new identity has an address from which the account may send, or `*@domain` if the account
-//!   has the catch-all of the domain.
+//! - Each call first brings the identities that the service gave up to date with the account
+//!   (`model::sender`).
+//! - A new identity must have an address from which the account may send, or `*@domain` if the
+//!   account has the catch-all of the domain.
 
 use serde_json::{Map, Value};
 
@@ -135,7 +136,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let from_account = stored.iter().filter(|(_, identity)| identity.default_name.is_some());
     let from_account =
         from_account.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
-    // The damaged addresses come first, because the number of given identities is limited.
+    // The damaged addresses come first, because the service gives a limited number of identities.
     let mut addresses: Vec<Address> =
         from_account.filter(|address| own.is_damaged(address)).collect();
     addresses.extend(identity.addresses);
@@ -223,8 +224,8 @@ fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityPropert
     })
 }
 
-/// Reads a new identity. The error names all invalid properties, except that a wrong `email` is
-/// reported alone, as `forbiddenFrom`.
+/// Reads a new identity. The error names all invalid properties. If the account may not send from
+/// `email`, the error is `forbiddenFrom` alone, whatever else is invalid.
 fn read(
     senders: &SenderAddresses,
     properties: &Map<String, Value>,

@@ -1,6 +1,6 @@
 //! Jobs: a check, a repair or a backup that an administrator starts, and asks about later; and the
-//! repairs that the service resumes when it starts. One job runs at a time, on its own thread. Its
-//! result can be fetched until the next job starts.
+//! repairs that the service resumes when it starts. One job runs at a time, on its own thread. The
+//! result of a job can be fetched until the next job starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

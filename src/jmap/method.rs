@@ -25,8 +25,8 @@ pub(super) struct Call<'a> {
     pub(super) created: &'a CreationIds,
     /// The capabilities that the request uses.
     pub(super) using: &'a [String],
-    /// Whether a later call of the request refers to the response to this one, which must then be
-    /// made of `Value`s, without `ResponseArguments::text`.
+    /// Whether a later call of the request refers to the response to this call. The response must
+    /// then be made of `Value`s, without `ResponseArguments::text`.
     pub(super) is_referred_to: bool,
     follow_up: RefCell<Option<FollowUpCall>>,
 }
@@ -41,8 +41,8 @@ impl<'a> Call<'a> {
         Self { context, created, using, is_referred_to, follow_up: RefCell::default() }
     }
 
-    /// Whether the request uses a capability. What belongs to a capability that it does not use is
-    /// treated as unknown (RFC 8620 §3.3).
+    /// Whether the request uses a capability. What belongs to a capability that the request does
+    /// not use is treated as unknown (RFC 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }
@@ -75,7 +75,7 @@ impl<'a> Call<'a> {
         Ok(account)
     }
 
-    /// Lets another call follow this one if it succeeds. A later `next` replaces an earlier one.
+    /// Lets `next` follow this call if this call succeeds. A later `next` replaces an earlier one.
     pub(super) fn follow_with(&self, next: FollowUpCall) {
         *self.follow_up.borrow_mut() = Some(next);
     }

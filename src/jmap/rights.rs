@@ -111,8 +111,9 @@ impl Rights {
         }
     }
 
-    /// Checks that the caller may change the mailboxes and keywords of an email to these.
-    /// `mailboxes` includes those that the caller may not read ([`Self::unreadable_mailboxes`]).
+    /// Checks that the caller may change the mailboxes and keywords of an email to `mailboxes` and
+    /// `keywords`. `mailboxes` includes those that the caller may not read
+    /// ([`Self::unreadable_mailboxes`]).
     ///
     /// # Errors
     /// `Forbidden`.

@@ -59,7 +59,7 @@ pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodErr
 }
 
 /// Returns a number that changes with any other member of the session, except the unread totals of
-/// inboxes. After a restart of the same version with the same settings, it is the same.
+/// inboxes. A restart alone, without a new version or other settings, does not change the number.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());

@@ -202,12 +202,12 @@ fn set(
     }
     let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
-    // The latest time at which a subscription may expire: that of the token, if it has one.
+    // When the token expires; `None` for a password, and for a token that never expires.
     let expires = credential
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))
         .transpose();
-    // When a subscription of this credential must expire.
+    // The latest time at which a subscription of this credential may expire.
     let latest = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(new_code()?)).collect();
     let codes = codes?;

@@ -516,7 +516,7 @@ fn mailboxes_are_added_changed_and_removed_by_path() {
     assert_eq!(remove(json!({"mailbox": "Work/2027", "emails": true})), json!({"emails": 1}));
     assert_eq!(remove(json!({"mailbox": "Work"})), json!({"emails": 0}));
     assert_eq!(paths(), default_paths);
-    // Its email can be restored, into the Inbox because the mailbox no longer exists.
+    // The email of a removed mailbox can be restored, into the Inbox.
     let destroyed = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
     ask("Mail/restore", json!({"ids": [destroyed]}));
     assert_eq!(ask("Mail/list", json!({"mailbox": "inbox"}))["list"].as_array().unwrap().len(), 1);
@@ -562,7 +562,7 @@ fn jobs_report_progress_and_run_one_at_a_time() {
     let backup = call(&context, "Store/backup", &json!({"dir": dir.path().join("b")})).1;
     while call(&context, "Job/get", &backup).1["done"] == false {}
     assert_eq!(error(&context, "Job/get", &backup), "conflict");
-    // While a job runs no other can start. Stopping the jobs ends it.
+    // While a job runs, no other can start. `stop` ends the job.
     let (begun, wait) = std::sync::mpsc::channel();
     let slow = context.jobs.start("test", move |progress| {
         begun.send(()).unwrap();

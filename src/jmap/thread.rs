@@ -53,7 +53,7 @@ pub(super) fn summary(
     })
 }
 
-/// The object type Thread (RFC 8621 §3), which has no row of its own to stand for it.
+/// The object type Thread (RFC 8621 §3). No type of `model` stands for a thread.
 pub(super) struct ThreadObjects;
 
 pub(super) struct ThreadReader<'a> {

@@ -1,7 +1,7 @@
 //! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
 //! - The upload URL and Blob/upload refuse some media types, and uploads beyond a size. Blob/copy
-//!   does not.
+//!   does not apply these two settings.
 //! - Each user but an administrator has a rate: a number of uploads and of bytes in a minute. Since
 //!   the size of an upload is known only when it is complete, an upload may exceed the rate. The
 //!   user must then wait longer before another one.
@@ -59,10 +59,11 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// What a user has used of the rates. With a rate of 6 uploads a minute, an upload uses up ten
-/// seconds; the same goes for bytes. Each field is a time on `UploadRateState::clock`: until then,
-/// the time is used up by the uploads, or by the bytes, so far. An upload is refused if `uploads`
-/// would then be more than a minute ahead of now, or if `bytes` is a minute ahead already.
+/// What a user has used of the two rates, as two times on `UploadRateState::clock`. An upload moves
+/// `uploads` ahead: by ten seconds with a rate of 6 uploads a minute. Its bytes move `bytes` ahead
+/// by their part of a minute. A time that has passed is moved ahead from now. A further upload is
+/// refused if `uploads` would get more than a minute ahead of now, or if `bytes` is a minute ahead
+/// already.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,
@@ -75,7 +76,8 @@ struct UploadUsage {
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// If this many users are tracked, those who are not ahead are forgotten before another is added.
+/// If this many users are tracked, those whose two times have passed are forgotten before another
+/// user is added.
 const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {

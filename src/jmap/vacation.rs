@@ -121,7 +121,7 @@ fn stored(snapshot: &Snapshot<'_>, account: AccountId) -> Result<VacationRespons
     }
 }
 
-/// Returns these properties of a response.
+/// Returns the named properties of a response.
 fn object(
     response: &VacationResponse,
     properties: &[VacationProperty],

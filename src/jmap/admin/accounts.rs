@@ -39,6 +39,7 @@ impl AdminMethod for AccountAdd {
             unix_user: args.unix_user,
             aliases: aliases?,
             all_mailboxes: match args.mailboxes.as_deref() {
+                // The site's setting decides.
                 None => None,
                 Some("roles") => Some(true),
                 Some("inbox") => Some(false),

@@ -87,8 +87,9 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 
 impl AdminMethod for VacationReport {
     /// Returns the report of the period from `since` until `until`. Without `since`, the period
-    /// begins with the current or last absence, as far as its beginning is known. Without both, it
-    /// also ends with that absence, if it has ended. With `since` alone it has no end.
+    /// begins with the current or last absence, if the beginning of this absence is known. Without
+    /// both, the period also ends with this absence, if the absence has ended. With `since` alone
+    /// the period has no end.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationReportArguments>,
@@ -173,7 +174,8 @@ impl AdminMethod for DecisionList {
     }
 }
 
-/// Whether `code` names a rule against a reply, or a failure to send one.
+/// Whether `code` is a reason for which a decision in the log has no reply: the vacation responder
+/// decided against one (`NoReplyReason`), or the reply could not be sent.
 fn is_reason(code: &str) -> bool {
     NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
@@ -201,9 +203,11 @@ fn step_facts(FilterStep { script, line, action }: FilterStep) -> FilterStepFact
 }
 
 impl AdminMethod for VacationTest {
-    /// Returns the reply that a message would get now, or the reason for none. Assumes that its
-    /// sender is not forged, that it is not filed in Junk, and that its recipient is the first
-    /// address of its header that belongs to the account, or else the primary address.
+    /// Returns the reply that a message would get now, or the reason for none.
+    ///
+    /// - The sender counts as not forged, and the message as not filed in Junk.
+    /// - The recipient is the first address of the message's header that belongs to the account, or
+    ///   else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationTestArguments>,
@@ -233,6 +237,7 @@ impl AdminMethod for VacationTest {
             now,
             sender: sender.as_ref(),
             recipient,
+            // There is no envelope that could name an original recipient.
             known_as: None,
             identity: &identity,
             notice: &notice,
@@ -241,6 +246,7 @@ impl AdminMethod for VacationTest {
             junk: false,
             secret,
             settings: &context.vacation,
+            // Makes only the Message-ID, and the reply is not sent.
             nonce: 0,
         };
         let world = AccountSnapshot {

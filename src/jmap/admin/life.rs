@@ -1,7 +1,8 @@
 //! The vendor methods that move, flag, destroy, restore and purge emails.
 //!
 //! Each of these methods answers with an outcome for each email that the client named. Mail/purge
-//! with `all` answers only with the number of emails, and Mail/destroyed lists emails.
+//! with `all` answers only with the number of emails. Mail/destroyed lists the destroyed emails
+//! that can still be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,7 @@ fn parse_ids(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodE
 }
 
 /// Changes each email, several in one commit, and waits until the commit is durable. If a commit
-/// fails, all its emails are refused with its error. Emails of other commits are changed.
+/// fails, all its emails are refused with its error, and the other commits are made all the same.
 ///
 /// `change` must return `NotFound`, `Conflict` and `Quota` only before it writes: these refuse one
 /// email, and the commit goes on.

@@ -106,7 +106,7 @@ fn describe(
     Ok(facts(id, thread, email, content))
 }
 
-/// Makes the facts of an email or of a tombstone from its rows.
+/// Makes the facts of an email or of a tombstone from what is stored of it.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,

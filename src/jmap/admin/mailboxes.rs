@@ -117,8 +117,8 @@ pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
     MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
-/// Runs `change` in one commit, which runs it again if it is overtaken. Then notifies the users
-/// whose rights changed. `change` returns the mailbox that it created or changed.
+/// Runs `change` in one commit, and runs it again if it is overtaken. Then notifies the users whose
+/// rights changed. `change` returns the mailbox that it created or changed.
 fn commit_change(
     context: &Context,
     account: AccountId,
@@ -276,8 +276,8 @@ fn set_attributes(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String
 
 impl AdminMethod for MailboxRemove {
     /// Destroys a mailbox. Refuses the Inbox and a mailbox with mailboxes under it. If `emails` is
-    /// false, refuses a mailbox that has emails. If it is true, the emails are first removed in
-    /// several commits, and those in no other mailbox are destroyed.
+    /// false, refuses a mailbox that has emails. If `emails` is true, the emails are first removed
+    /// in several commits, and those in no other mailbox are destroyed.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<MailboxRemoveArguments>,
@@ -345,7 +345,7 @@ impl AdminMethod for MailboxEnsure {
     }
 }
 
-/// Does what `MailboxEnsure` says. It must not be called without `inbox` and names.
+/// Does what `MailboxEnsure` says. Without `inbox`, there must be names.
 fn ensure(
     txn: &mut Txn<'_>,
     inbox: bool,

@@ -74,7 +74,8 @@ const fn reads<M: AdminMethod>() -> RegisteredMethod {
     }
 }
 
-/// Registers a method whose answer must not be refused, because it reports changes.
+/// Registers a method whose answer must not be refused, because it reports changes, or the job that
+/// was started.
 const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
@@ -91,10 +92,10 @@ fn run<M: AdminMethod>(
     Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?.into())
 }
 
-/// Counts a row as part of the answer under construction, and returns it.
+/// Counts a row of a list as part of the answer under construction, and returns the row.
 ///
 /// # Errors
-/// `RequestTooLarge` if the answers of the request would be too large with it.
+/// `RequestTooLarge` if the answers of the request would be too large with the row.
 fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
     context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)

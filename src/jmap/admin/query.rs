@@ -37,7 +37,8 @@ impl AdminMethod for MailQuery {
             });
         }
         let MailQueryArguments { position, anchor_offset, .. } = args;
-        // Null is no limit of the client's: the server's applies.
+        // Without the argument the limit is `DEFAULT_LIMIT`. Null asks for as many as the server
+        // allows.
         let limit = limit.unwrap_or(Some(DEFAULT_LIMIT));
         let section =
             SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
@@ -97,6 +98,7 @@ fn row(
     finder: Option<&Finder>,
 ) -> Result<EmailRow, MethodError> {
     let email = snapshot.email(account, id)?;
+    // If the email is missing, `mail::row` fails below.
     let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
     let mut row = mail::row(snapshot, account, (id, thread), shape)?;
     if let Some(finder) = finder {

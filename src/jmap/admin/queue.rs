@@ -82,7 +82,7 @@ fn accounts(
 }
 
 /// Passes the actions that match a filter to `each`, in batches that are each read from a new
-/// snapshot. `each` returns whether to go on. It never gets an empty batch.
+/// snapshot. `each` never gets an empty batch, and returns whether to go on.
 fn walk(
     context: &Context,
     account: AccountId,
@@ -145,6 +145,7 @@ pub(super) fn hold_reason(context: &Context) -> Result<Option<String>, MethodErr
 pub(super) fn relay_outage(context: &Context) -> Option<RelayOutage> {
     let (current, clock) = (context.relay.get(), context.store.clock());
     let trouble = current.as_ref().as_ref()?;
+    // The time of the next try is kept on the monotonic clock, and clients get a date.
     let until = clock.now().after(trouble.until.since(clock.steady()));
     Some(RelayOutage { error: trouble.error.clone(), until: until.rfc3339() })
 }
@@ -207,6 +208,7 @@ impl AdminMethod for QueueShow {
         let id = read_id(&args.id)?;
         let snapshot = context.store.snapshot();
         let action = snapshot.action(account, id)?.ok_or_else(|| no_message(&args.id))?;
+        // A sent action has lost its message (`Txn::update_action`).
         let message = if args.with_message && action.state != ActionState::Sent {
             charge_message(context, snapshot.action_size(&action)?)?;
             Some(to_base64(&snapshot.action_message(account, &action)?))
@@ -347,8 +349,11 @@ impl AdminMethod for QueueAcceptLoss {
 }
 
 /// Accepts a damaged or restored queue as it is, and lets sending go on. If the store was restored,
-/// replies are dropped with the actions that depend on them, because they may have been sent since
-/// the backup. `Conflict` if the queue is not held.
+/// drops the replies, which may have been sent since the backup, and the actions that depend on
+/// them.
+///
+/// # Errors
+/// `Conflict` if the queue is not held; those of the store.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
@@ -381,7 +386,7 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                         }
                     } else {
                         // Writes the row again that says when the action is due (its wake-up), and
-                        // removes the text that the queue is held.
+                        // drops the last error if it only says that the queue is held.
                         let is_other_error = action.last_error.as_deref() != Some(HELD);
                         let last_error = action.last_error.clone().filter(|_| is_other_error);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;

@@ -33,7 +33,7 @@ fn commit<T>(
     Ok(result)
 }
 
-/// Converts an error of the store. `name` is the name of the script that its text is to have.
+/// Converts an error of the store. `name` is the name of the script, for the text of the error.
 fn refusal(context: &Context, name: &str, error: &Error) -> MethodError {
     match error {
         Error::NotFound("script") => missing(name),
@@ -76,7 +76,7 @@ fn error_facts(error: ScriptError) -> ScriptErrorFacts {
     }
 }
 
-/// Returns the errors and the warnings of a checked script. `name` is how their text names it.
+/// Returns the errors and the warnings of a checked script, whose text calls the script `name`.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.
@@ -157,7 +157,8 @@ impl AdminMethod for SieveActivate {
         let (account, _) = context.account_of(&account_ref)?;
         let SieveActivateArguments { name } = args;
         if let Some(name) = &name {
-            // An import may have stored a script with errors, or the site offers less than before.
+            // A stored script may have errors: an import does not check it, and the site may no
+            // longer offer an extension that the script requires.
             let snapshot = context.store.snapshot();
             let id = existing(&snapshot, account, name)
                 .map_err(|error| refusal(context, name, &error))?;
@@ -195,9 +196,9 @@ impl AdminMethod for SieveTest {
     /// Runs a script over a message as if it were the active script of the account, without the
     /// scripts of the site. Delivers nothing.
     ///
-    /// If the arguments have no sender, it is that of the message
-    /// (`AutoReplyFacts::probable_sender`). If they have no recipient, it is the first address of
-    /// the message's header that belongs to the account, or else the primary address.
+    /// If the arguments have no sender, the sender is that of the message
+    /// (`AutoReplyFacts::probable_sender`). If they have no recipient, the recipient is the first
+    /// address of the message's header that belongs to the account, or else the primary address.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<SieveTestArguments>,
@@ -241,8 +242,8 @@ impl AdminMethod for SieveTest {
     }
 }
 
-/// Runs a checked script over a message. Returns its errors and warnings, and what it would do,
-/// which is `None` if it has errors. `name` is how the text of the errors names the script.
+/// Runs a checked script over a message. Returns the errors and warnings of the script, whose text
+/// calls the script `name`, and what the script would do, which is `None` if it has errors.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.

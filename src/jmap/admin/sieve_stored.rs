@@ -6,10 +6,10 @@
 //!   snapshot. Sieve/dryRun ends there.
 //! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
 //!   somebody changed since the snapshot.
-//! - A step only moves and copies emails, and adds keywords. When it is repeated, also after a
-//!   kill, the script runs over the mailbox as it is now, and what was done already is no change.
-//! - Only the given script is run, without those of the site. Nothing is sent, no rule is counted,
-//!   the `duplicate` test is false, and nothing is remembered for it.
+//! - A step only moves and copies emails, and adds keywords. So a step can be repeated, also after
+//!   a kill: the script runs over the mailbox as it is then, and does nothing a second time.
+//! - Only the given script is run, without those of the site. Nothing is sent, and no rule is
+//!   counted. The `duplicate` test is false, and nothing is remembered for later `duplicate` tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ fn script(
 }
 
 /// Runs the script over the emails of one step. Writes nothing. A `limit` of 0 counts as 1, and one
-/// beyond `EMAILS_PER_STEP` as that.
+/// beyond `EMAILS_PER_STEP` counts as `EMAILS_PER_STEP`.
 fn plan_step(
     context: &Context,
     account: AccountId,
@@ -221,7 +221,7 @@ impl ScriptRun<'_> {
             // Tests of the time have the results that they had when the message was delivered.
             now: email.received_at,
             is_stored: true,
-            // Edited versions are not stored here, so only the bound that every run has remains.
+            // Adds no limit to that of the site: edited versions are not stored here.
             max_versions: u16::MAX,
         };
         let run = || filter::run_alone(&self.cache, &request, self.name, self.source);
@@ -269,7 +269,7 @@ impl ScriptRun<'_> {
     /// Returns what becomes of an email. An email that a script discards in Trash stays there.
     fn outcome(&self, email: &EmailMetadata, plan: &StoredPlan, has_failed: bool) -> FilterOutcome {
         let is_there = |target: &StoreTarget| match target {
-            // Never in a `StoredPlan`: storing in the Inbox leaves the email in its mailbox.
+            // Never in a `StoredPlan`, which has `stays` in its place.
             StoreTarget::Inbox => true,
             StoreTarget::Mailbox(uid) => email.mailboxes.contains(uid),
             StoreTarget::Create { .. } => false,

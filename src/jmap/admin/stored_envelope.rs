@@ -18,14 +18,14 @@ pub(super) struct StoredEnvelope {
 impl StoredEnvelope {
     /// Finds the envelope of an email.
     ///
-    /// - With the decision that the delivery logged, sender and recipient are those of it.
-    /// - Without one, the sender is the address in Return-Path; there is none if the field is `<>`
-    ///   or empty. The sender is unknown if the field is missing, or has something else.
+    /// - If the delivery logged a decision, sender and recipient are those of the decision.
+    /// - Without a decision, the sender is the address in Return-Path. There is no sender if the
+    ///   field is `<>` or empty. The sender is unknown if the field is missing, or is no address.
     /// - Without a decision, the recipient is the address in Delivered-To if it is the owner's, or
     ///   else the address in X-Original-To if it is the owner's, or else the primary address.
     ///
-    /// `prefix` is the trace prefix, which the delivery wrote, and `header` that of the message. A
-    /// field is read in `header` only if it is not in `prefix`.
+    /// `prefix` is the trace prefix, which the delivery wrote, and `header` the header of the raw
+    /// message. A field is read in `header` only if it is not in `prefix`.
     pub(super) fn of(
         decision: Option<&Decision>,
         prefix: &[u8],

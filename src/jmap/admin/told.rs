@@ -43,7 +43,10 @@ impl AdminMethod for ToldList {
 
 impl AdminMethod for ToldForget {
     /// Forgets one sender, or with `all` every sender, who was told by the response. Those who were
-    /// told by a script stay told. `NotFound` if the one sender was not told.
+    /// told by a script stay told.
+    ///
+    /// # Errors
+    /// `NotFound` if the one sender was not told by the response.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,

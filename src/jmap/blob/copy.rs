@@ -92,8 +92,8 @@ fn copy(
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() && blob.is_upload() => hash,
         _ => {
-            // Only a message of a site that accepts larger ones can be larger than this bound. It
-            // counts as not found.
+            // A larger blob counts as not found. A message can be so large if the site has set a
+            // larger limit for deliveries (`limits::MAX_MESSAGE_BYTES` is only its default).
             let bytes = context
                 .blob_bytes(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;
@@ -103,9 +103,9 @@ fn copy(
         }
     };
     let user = context.uploader(to);
-    // The bytes of an upload are already stored, so they are not read, counted or charged. If their
-    // row changes meanwhile, the commit is tried again. After the third time, the blob counts as
-    // not found.
+    // The bytes of an upload are already stored, so they are not read, counted or charged. The
+    // commit fails if the row of these bytes changes meanwhile. After the third time, the blob
+    // counts as not found.
     for _ in 0..3 {
         let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =

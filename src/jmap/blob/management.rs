@@ -120,7 +120,8 @@ fn upload(
     Ok(done)
 }
 
-/// Whether a source of an upload is another upload of the call, which `names` has.
+/// Whether a source of the upload `own` is another upload in `names`. A reference of an upload to
+/// itself does not count: it is refused when the upload is made.
 fn refers_to_waiting(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
@@ -184,14 +185,14 @@ fn append(
     let context = call.context;
     let invalid = |what: &str| SetError::property("data", what);
     let source = source.as_object().ok_or_else(|| invalid("a source is an object"))?;
-    let text = |name: &str| source.get(name).filter(|value| !value.is_null());
-    let number = |name: &str| match text(name) {
+    let given = |name: &str| source.get(name).filter(|value| !value.is_null());
+    let number = |name: &str| match given(name) {
         None => Ok(None),
         Some(value) => {
             value.as_u64().map(Some).ok_or_else(|| invalid("offset and length are whole numbers"))
         }
     };
-    match (text("data:asText"), text("data:asBase64"), text("blobId")) {
+    match (given("data:asText"), given("data:asBase64"), given("blobId")) {
         (Some(Value::String(text)), None, None) => out.extend_from_slice(text.as_bytes()),
         (None, Some(Value::String(text)), None) => {
             out.extend(STANDARD.decode(text).map_err(|_| invalid("data:asBase64 is not base64"))?);
@@ -309,8 +310,8 @@ impl Method for BlobGet {
     }
 }
 
-/// Adds the requested data and digests, which are those of the range. `data` is the text if the
-/// bytes are UTF-8, or else base64.
+/// Adds the requested data and digests of `bytes`, the requested range. For `data`, adds the text
+/// if the bytes are UTF-8, or else base64.
 fn add_data(object: &mut JsonObject, bytes: &[u8], properties: &BTreeSet<BlobProperty>) {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
     let text = std::str::from_utf8(bytes);
@@ -426,7 +427,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
             snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?
         }
     };
-    // A guest may see few of them, so what is returned does not bound what is read.
+    // A guest may see few of these emails, but all of them are read.
     context.budget.search_allowance().count_rows(emails.len());
     let mut holders = Holders::default();
     if let BlobBase::Upload(hash) = id.base

@@ -2,7 +2,8 @@
 //!
 //! - The blobs of an email are found by callers who may read the email, an upload only by its
 //!   uploader, the source of a Sieve script only by the owner of the account.
-//! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces.
+//! - A blob id says where the bytes are: in an email or an upload, and by which steps its parts are
+//!   reached (`model::BlobId`). The bytes are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
 //!   parsed.
 //! - Bytes that a method reads are charged to the request (`budget`) before they are read: the
@@ -45,7 +46,7 @@ pub struct Blob {
 #[derive(Debug, Clone)]
 enum BlobLocation {
     /// The bytes of `window` in an email, an upload or a script.
-    Stored { account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8 },
+    Stored { account: AccountId, source: BlobSource, window: Range<u64>, encoding: u8 },
     /// The bytes of `window` in the decoded content of another blob.
     Within { outer: Box<Blob>, window: Range<u64>, encoding: u8 },
 }
@@ -53,7 +54,7 @@ enum BlobLocation {
 #[derive(Debug, Clone, Copy)]
 enum BlobSource {
     Email(EmailId),
-    /// The user who uploaded it, and its hash.
+    /// The user who made the upload, and the hash of its bytes.
     Upload(AccountId, BlobHash),
     /// The source of a Sieve script, and its hash.
     Script(ObjectId, BlobHash),
@@ -86,8 +87,8 @@ impl Context {
         }
     }
 
-    /// Finds a blob in an account; `None` if there is none for the caller. Charges what it must
-    /// read.
+    /// Finds a blob in an account; `None` if there is none for the caller. Charges what must be
+    /// read for that.
     ///
     /// # Errors
     /// `RequestTooLarge` if the request may not read so much; those of reading.
@@ -145,7 +146,7 @@ impl Context {
         }
     }
 
-    /// Reads a range of a blob, as far as the blob goes. Charges what it must read.
+    /// Reads a range of a blob, as far as the blob goes. Charges what must be read for that.
     pub(super) fn blob_range(&self, blob: Blob, range: Range<u64>) -> Result<Vec<u8>, MethodError> {
         self.budget.charge_read(blob.cost(&range))?;
         let (mut reader, mut bytes) = (blob.reader(range), Vec::new());
@@ -211,9 +212,9 @@ impl Blob {
                 let Some(row) = row.filter(|row| rights.may_read_email(row)) else {
                     return Ok(None);
                 };
-                let at = BlobSource::Email(email);
+                let source = BlobSource::Email(email);
                 let Some((first, rest)) = steps.split_first() else {
-                    return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
+                    return Ok(Some((Self::stored(account, source, 0..row.size, 0), steps)));
                 };
                 let Some((prefix, content)) = snapshot.content(account, email)? else {
                     return Ok(None);
@@ -223,13 +224,13 @@ impl Blob {
                 let Some(part) = found else { return Ok(None) };
                 // Offsets count from the raw message, after the trace prefix.
                 let window = within_window(&(prefix.len() as u64..row.size), part);
-                Ok(Some((Self::stored(account, at, window, part.encoding), rest)))
+                Ok(Some((Self::stored(account, source, window, part.encoding), rest)))
             }
             BlobBase::Upload(hash) => {
                 let user = context.uploader(account);
                 if let Some(row) = snapshot.upload(account, user, &hash)? {
-                    let at = BlobSource::Upload(user, hash);
-                    let blob = Self::stored(account, at, 0..row.size, 0);
+                    let source = BlobSource::Upload(user, hash);
+                    let blob = Self::stored(account, source, 0..row.size, 0);
                     return Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)));
                 }
                 // A script has the blob id that an upload of the same bytes has.
@@ -238,16 +239,19 @@ impl Blob {
                 }
                 let script = snapshot.script_by_hash(account, &hash)?;
                 Ok(script.map(|(id, script)| {
-                    let at = BlobSource::Script(id, hash);
-                    let blob = Self::stored(account, at, 0..script.size, 0);
+                    let source = BlobSource::Script(id, hash);
+                    let blob = Self::stored(account, source, 0..script.size, 0);
                     (Self { media_type: Some(SCRIPT_MEDIA_TYPE.to_owned()), ..blob }, steps)
                 }))
             }
         }
     }
 
-    fn stored(account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8) -> Self {
-        Self { location: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
+    fn stored(account: AccountId, source: BlobSource, window: Range<u64>, encoding: u8) -> Self {
+        Self {
+            location: BlobLocation::Stored { account, source, window, encoding },
+            media_type: None,
+        }
     }
 
     /// Finds the part of a message to which the steps lead. Parses each message on the way. `None`
@@ -263,8 +267,8 @@ impl Blob {
                 return Ok(None);
             };
             blob = match &blob.location {
-                BlobLocation::Stored { account, at, window, encoding: 0 } => {
-                    Self::stored(*account, *at, within_window(window, part), part.encoding)
+                BlobLocation::Stored { account, source, window, encoding: 0 } => {
+                    Self::stored(*account, *source, within_window(window, part), part.encoding)
                 }
                 _ => {
                     let window = within_window(&(0..raw.len() as u64), part);
@@ -301,7 +305,7 @@ impl Blob {
 
     fn is_upload(&self) -> bool {
         let source = match &self.location {
-            BlobLocation::Stored { at, .. } => Some(at),
+            BlobLocation::Stored { source, .. } => Some(source),
             BlobLocation::Within { .. } => None,
         };
         matches!(source, Some(BlobSource::Upload(..)))
@@ -361,7 +365,7 @@ impl Blob {
             (at, skip)
         };
         let (source, encoding, skip) = match self.location {
-            BlobLocation::Stored { account, at: stored, window, encoding } => {
+            BlobLocation::Stored { account, source: stored, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
                 let whole_pieces = encoding != 0;
                 (
@@ -463,6 +467,7 @@ impl BlobReader {
                 };
                 let piece = piece.ok_or_else(destroyed)?;
                 *at += piece.len() as u64;
+                // After an empty piece, the reader would ask for the same range forever.
                 if piece.is_empty() { Err(destroyed()) } else { Ok(Some(piece)) }
             }
         }

@@ -66,7 +66,8 @@ impl MailboxProperty {
 pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
-    /// Reads all of them. For a guest, the unread threads are 0 (`count_unread_threads`).
+    /// Reads all mailboxes that the caller sees. For a guest, the unread threads are 0
+    /// (`count_unread_threads`).
     fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> =
             snapshot.mailboxes(account.id)?.into_iter().collect();
@@ -171,7 +172,7 @@ fn visible_to_guest(
     }
     let as_guest = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        // `VisibleMailboxes::count_unread_threads` counts the emails that the guest sees.
+        // `VisibleMailboxes::count_unread_threads` counts the unread threads.
         let counts = if rights & Right::ReadItems.bit() == 0 {
             MailboxCounts::default()
         } else {

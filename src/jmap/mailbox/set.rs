@@ -296,8 +296,8 @@ fn move_emptied_parents(
     }
 }
 
-/// Converts an error of the store about the mailbox `uid`. `may_know` says whether the caller may
-/// learn the id of another mailbox.
+/// Converts an error of the store about the mailbox `uid`. If another mailbox has the name already,
+/// `may_know` says whether the caller may learn the id of that mailbox.
 fn operation_error(
     error: Error,
     uid: MailboxUid,

@@ -127,8 +127,8 @@ impl Originals<'_> {
         }))
     }
 
-    /// Finds the only email with this Message-ID; `None` if there are none or several, or if the
-    /// bounds do not let it find out.
+    /// Finds the only email with this Message-ID; `None` if there are none or several, or if a
+    /// bound on the search prevents the decision.
     fn find(&mut self, id: String) -> Result<Option<EmailId>, MethodError> {
         if let Some(email) = self.searched.get(&id) {
             return Ok(*email);

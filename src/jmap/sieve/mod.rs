@@ -1,7 +1,7 @@
 //! JMAP for Sieve scripts (RFC 9661): the scripts that ManageSieve manages, too.
 //!
-//! - The content of a script is a blob. Its id is that of an upload of the same bytes, so it
-//!   changes with the content.
+//! - The content of a script is a blob. The id of this blob is the one that an upload of the same
+//!   bytes has, so the id changes with the content.
 //! - Only the owner of an account sees its scripts and their blobs. Guests have no scripts.
 //! - With the vendor capability, a script has its last failed runs. They are not part of its state.
 //! - RFC 9661 has no /changes and no /queryChanges.
@@ -45,8 +45,8 @@ pub(super) struct ScriptReader<'a> {
     stored: StoredReader<'a>,
     /// The active script; `None` if there is none.
     active: Option<ObjectId>,
-    /// The last failed runs of all scripts, newest first. Empty until `prepare`, and unless the
-    /// client asks for `lastErrors`.
+    /// The last failed runs of all scripts, newest first. `prepare` reads them if the client asks
+    /// for `lastErrors`; otherwise it is empty.
     errors: Vec<ScriptError>,
 }
 

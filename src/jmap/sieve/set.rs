@@ -275,9 +275,9 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
 
 impl ActivationArgs {
     /// Drops the id of a script with errors, so that no script is activated, as for an id that
-    /// names no script. An import may have stored such a script, or the site offers less than
-    /// before. A source that this call stores was checked already. `sources` are those of the
-    /// updates of `set`, in its order.
+    /// names no script. An import may have stored such a script, or the site no longer offers an
+    /// extension that the script requires. A source that this call stores was checked already.
+    /// `sources` are those of the updates of `set`, in its order.
     fn without_invalid(
         self,
         call: &Call<'_>,
@@ -318,6 +318,8 @@ impl ActivationArgs {
         {
             after = Some(id);
         }
+        // In a damaged store, the active script may be one that does not exist. `updated` must not
+        // name such a script.
         let is_reported = match before {
             Some(id) => exists(&snapshot, id)?,
             None => false,

@@ -35,7 +35,7 @@ pub(super) fn checked_source(
         return Err(SetError::TooLarge(description).into());
     }
     if size == 0 {
-        // RFC 9661 §2.2, though the grammar of RFC 5228 has a script without commands.
+        // RFC 9661 §2.2 forbids an empty script, though the grammar of RFC 5228 allows one.
         let description = "line 1: error: a script has at least one character";
         return Err(SetError::other("invalidSieve", description).into());
     }

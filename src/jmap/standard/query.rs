@@ -14,7 +14,7 @@ use crate::wire::jmap::MethodError;
 pub(in crate::jmap) enum FilterTree<C> {
     And(Vec<FilterTree<C>>),
     Or(Vec<FilterTree<C>>),
-    /// None of these holds.
+    /// Matches what none of the filters matches.
     Not(Vec<FilterTree<C>>),
     Is(C),
 }
@@ -37,8 +37,8 @@ impl<C> FilterTree<C> {
         }
     }
 
-    /// Reads an operator or a `FilterCondition`. `depth` is how many operators may still be around
-    /// one another, and `room` how many conditions the filter may still have.
+    /// Reads an operator or a `FilterCondition`. `depth` is how deep operators may still be nested,
+    /// and `room` how many conditions the filter may still have.
     fn node(
         value: &Value,
         depth: usize,
@@ -59,7 +59,8 @@ impl<C> FilterTree<C> {
                     all.push(Self::Is(one));
                 }
             }
-            // One without properties, which every object matches, counts as one.
+            // A `FilterCondition` without properties, which every object matches, counts as one
+            // condition.
             if all.is_empty() {
                 take(room)?;
             }
@@ -82,7 +83,8 @@ impl<C> FilterTree<C> {
         let parts = members.get("conditions").and_then(Value::as_array);
         let parts = parts.ok_or_else(|| expected("conditions", "an array"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| too_large("is too deep"))?;
-        // An operator without conditions counts as one, so that operators are bounded, too.
+        // An operator without conditions counts as one condition, so that operators are bounded,
+        // too.
         if parts.is_empty() {
             take(room)?;
         }

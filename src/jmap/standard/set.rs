@@ -88,7 +88,8 @@ impl SetArguments {
         self.allows_state(&state(&context.store, now))
     }
 
-    /// Does the same given the present state string, for a type whose states are no modseqs.
+    /// Whether `ifInState` allows the change, given the present state string: for a type whose
+    /// states are no modseqs.
     pub(in crate::jmap) fn allows_state(&self, state: &str) -> bool {
         self.if_in_state.as_ref().is_none_or(|expected| expected == state)
     }
@@ -274,8 +275,8 @@ fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
 
 /// The states before and after a /set that may take several commits.
 ///
-/// Between the two states lie only changes that the answer reports. If there is any other change,
-/// the new state stays before that, and the client learns of it by /changes.
+/// Between the two states lie only changes that the answer reports. If there is another change, the
+/// new state stays before it, and the client learns of this change by /changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct SetStates {
     old: ModSeq,

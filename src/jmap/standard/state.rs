@@ -15,7 +15,8 @@ pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
     format!("{:x}-{:x}", store.epoch(), mark.0)
 }
 
-/// Returns the state string of a client that may not have all changes yet.
+/// Returns the state string of a client that may not have all changes yet. `last` is `u32::MAX` for
+/// a client that was told all mailboxes of the change `mark`.
 pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
@@ -36,6 +37,7 @@ pub(in crate::jmap) fn newest_state(
 
 /// Parses a state string; `None` if it is malformed or of another epoch.
 pub(in crate::jmap) fn parse(store: &Store, text: &str) -> Option<ClientState> {
+    // `from_str_radix` accepts a `+`, which no state string has.
     let mut parts = text
         .split('-')
         .map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));

@@ -42,8 +42,9 @@ pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
     Err(SetError::Other("tooLarge", more))
 }
 
-/// Returns the envelope, if the account may send this message with it and by this identity. Without
-/// a `given` envelope, it is made from the header.
+/// Returns the envelope with which a message is sent by an identity: the one that the client has
+/// `given`, or one made from the header. Refuses a message, an envelope or an identity with which
+/// the account may not send.
 ///
 /// # Errors
 /// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` if the
@@ -102,8 +103,8 @@ pub(super) fn checked_envelope(
     Ok((from, to))
 }
 
-/// Checks that the header of a message is valid (RFC 5322 §3.6). Without an envelope, the
-/// recipients are checked when it is made from the header.
+/// Checks that the header of a message is valid (RFC 5322 §3.6). If the client gives no envelope,
+/// `derive_envelope` checks the recipients.
 fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
     if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
         return Err(invalid(&["headers"], "the header is too large to be checked"));
@@ -201,6 +202,7 @@ fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let members = value.as_object().ok_or_else(|| expected("envelope", "an object"))?;
     // The client aerc writes `mailfrom`.
     let is_property = |name: &str| matches!(name, "mailFrom" | "mailfrom" | "rcptTo");
+    // If both spellings are there, the second one is refused.
     let both = members
         .contains_key("mailFrom")
         .then_some("mailfrom")

@@ -38,7 +38,7 @@ pub(in crate::jmap) struct OnSuccessArgs {
     /// Patches of emails, by the id of the submission, or by `#` and its creation id.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
-    /// Ids of submissions in the same form.
+    /// The submissions whose emails are destroyed, by id, or by `#` and creation id.
     #[serde(default)]
     on_success_destroy_email: Vec<String>,
 }
@@ -172,6 +172,7 @@ fn prepare(
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
     let snapshot = context.store.snapshot();
+    // If an id is missing or malformed, the default id is looked up, which no object has.
     let identity_id =
         id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
     let identity = snapshot.object::<SenderIdentity>(account.id, identity_id)?;
@@ -191,8 +192,9 @@ fn prepare(
     };
     check_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
-    // The same function removes Bcc below. If this check missed a Bcc that the removal finds, only
-    // the header would be sent.
+    // This check uses the function that removes Bcc below, so that both find the same fields. If
+    // only the removal found a Bcc, the message would be sent without its body, which is not read
+    // yet.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored. A
     // head of `MAX_HEADER_BYTES` may be cut, so the whole message is read.

@@ -254,8 +254,8 @@ fn message_must_be_from_an_address_of_the_identity() {
     );
 }
 
-/// A domain that leads to one account may have addresses of other accounts in it. They may be added
-/// after an identity was created.
+/// A domain that leads to one account may have addresses of other accounts in it. Such an address
+/// may be added even after an identity was created for it.
 #[test]
 fn account_cannot_send_from_an_address_of_another_account() {
     let fixture = Fixture::new();

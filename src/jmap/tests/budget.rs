@@ -165,7 +165,8 @@ fn header_fields_and_parts_count_towards_the_answer() {
 
 /// The methods that the next test does not try: most read no messages or uploads. Email/query and
 /// Email/queryChanges have an allowance of their own for searches. EmailSubmission/set is charged
-/// for a header after reading it. Mail/deliver and Vacation/test get the message in the request.
+/// for a header after reading it. Mail/deliver, Sieve/test and Vacation/test get the message in the
+/// request.
 const NOT_TRIED: &str = "
     Core/echo PushSubscription/get PushSubscription/set Mailbox/get Mailbox/changes Mailbox/query
     Mailbox/queryChanges Mailbox/set Thread/get Thread/changes Email/changes Email/query

@@ -208,7 +208,8 @@ impl ModelClient {
         for (kind, properties) in KINDS {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
-                // A guest gets all changes of emails and threads at once.
+                // A guest gets all changes of emails and threads at once, so only the changes of
+                // mailboxes are bounded.
                 let max = if kind == "Mailbox" && world.guest.is_some() {
                     json!(1)
                 } else {

@@ -260,8 +260,8 @@ fn scripts_are_renamed_and_get_other_sources() {
     let gone = bed.ask("Blob/get", json!({"ids": [blob]}));
     assert_eq!(gone["notFound"], json!([blob]));
 
-    // The name is stored in Unicode normalization form C, and returned as it is not the one given.
-    // So is a name that the service chooses.
+    // The name is stored in Unicode normalization form C, and is returned because the client gave
+    // another form. A name that the service chooses is returned, too.
     let done = bed.set(json!({
         "update": {&one: {"name": "u\u{308}"}, &two: {"name": null}},
         "create": {"c": {"blobId": other}, "d": {"name": null, "blobId": other}},

@@ -119,7 +119,7 @@ fn run(context: &Context, method: &str, more: &Value) -> Value {
     answer
 }
 
-/// Returns a line for each mailbox that has emails, such as `Inbox: a b $flagged`. It has the
+/// Returns a line for each mailbox that has emails, such as `Inbox: a b $flagged`. A line has the
 /// subjects, from the oldest email to the newest, each followed by the keywords of the email.
 fn stored(context: &Context) -> Vec<String> {
     let snapshot = context.store.snapshot();

@@ -285,8 +285,8 @@ impl MessageRenderer {
             object.insert(field.as_str().to_owned(), value);
         }
         let without_children = Value::Object(object);
-        // Values of header fields were counted one by one, before the next one was made. Here they
-        // are counted with the other properties, and so no more by themselves.
+        // The values of header fields were counted one by one, each before the next one was made.
+        // Now the whole object is counted, so these counts are taken back.
         self.object_bytes.set(bytes_before);
         self.count(&without_children)?;
         let mut object = members(without_children);

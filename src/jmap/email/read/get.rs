@@ -193,8 +193,8 @@ pub(in crate::jmap) fn newest_emails(
     Ok(result?.answer.ids)
 }
 
-/// Reads the beginning of a message, and charges it to the request. It is at least the whole
-/// header, or `limits::MAX_HEADER_BYTES` of a longer one. `None` if there is no such message.
+/// Reads the beginning of a message, and charges it to the request: at least the whole header, or
+/// `limits::MAX_HEADER_BYTES` of a longer header. `None` if there is no such message.
 ///
 /// # Errors
 /// `requestTooLarge` if the request has read too much; errors of the store.

@@ -81,8 +81,8 @@ impl Method for EmailParse {
     }
 }
 
-/// Returns the object of a message. `id` is its blob id as the client wrote it, and `blob` the same
-/// as parsed. Properties that only a stored email has are null.
+/// Returns the object of a message. `id` is the blob id of the message as the client wrote it, and
+/// `blob` the parsed id. Properties that only a stored email has are null.
 fn object(
     properties: &RequestedProperties,
     renderer: &MessageRenderer,

@@ -57,7 +57,7 @@ impl Method for SnippetGet {
             scope: rights.scope(),
             ..QuerySpec::default()
         };
-        // Refuses what Email/query refuses.
+        // A filter that Email/query would refuse is refused here, too.
         explain(&snapshot, &spec)?;
         let finder = Finder::new(&spec.filter, context.store.secrets());
         // Whether the caller sees an email. Charges what `finder` will read of it.

@@ -40,8 +40,8 @@ impl Commits {
     }
 
     /// Runs one commit, and waits until it is durable. The transaction must first call the function
-    /// that `commit` gets. If that returns `None`, the state is not the expected one, and the
-    /// transaction must change nothing.
+    /// that `commit` gets. If this function returns `None`, the state is not the expected one, and
+    /// the transaction must change nothing.
     ///
     /// # Errors
     /// `stateMismatch` or another error of the call in the first commit; in a later one, an error
@@ -153,8 +153,9 @@ impl FiledEmail {
         object
     }
 
-    /// For Email/set: returns `object`, with `receivedAt` if the client sent none or another time
-    /// than the stored one, which is not before 1970 and has no fraction of a second.
+    /// For Email/set: returns `object`, with `receivedAt` if the client sent none, or if Email/get
+    /// shows another time than the client sent: it shows none before 1970, and no fraction of a
+    /// second.
     pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
         let received_at = date_or_null(Some(self.received_at));

@@ -88,6 +88,7 @@ fn copy_email(
     let context = call.context;
     let (id, filing) =
         Filing::with_source(call.created, object, "id", "a copy has the value of the original")?;
+    // Refuses the email before it is read if nothing more may be stored.
     context.budget.charge_stored(0)?;
     let id = call
         .created

@@ -77,6 +77,7 @@ fn import_email(
 ) -> Result<JsonObject, SetFailure> {
     let context = call.context;
     let (blob, filing) = Filing::with_source(call.created, object, "blobId", "no such property")?;
+    // Refuses the email before the blob is read if nothing more may be stored.
     context.budget.charge_stored(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
     let raw = context.bytes_by_id(account, &blob)?;

@@ -124,7 +124,7 @@ fn create_email(
         derived.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
     let derived = RequestedProperties::new(derived).map_err(SetFailure::Call)?;
     derived.add_content(content, &mut server_set);
-    // A Date field has whole seconds.
+    // A Date field has whole seconds, so a date with a fraction of a second becomes another one.
     let given_date = object.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
     if given_date.is_some() && given_date != sent_at {
         server_set.insert("sentAt".into(), sent_at.map(SentAt::rfc3339).into());
@@ -217,6 +217,7 @@ impl EmailSetCall<'_> {
         let mut update = self.plan_update(&txn.snapshot(), &rights, id, &patch)?;
         let visible: BTreeSet<MailboxUid> =
             email.mailboxes.difference(&rights.unreadable_mailboxes(&email)).copied().collect();
+        // Mailboxes that the email is in already need no check.
         if !update.mailboxes.is_subset(&visible) {
             filing::require_mailboxes(&txn.snapshot(), (self.account, &rights), &update.mailboxes)?;
         }

@@ -420,7 +420,8 @@ fn patch_finds_keywords_in_any_case() {
     };
     let keywords = || get(&context, &account, &id, "keywords");
     assert_eq!(update(json!({"keywords": {"$seen": true, "a/b": true}})), Ok(Value::Null));
-    // The client learns what the email has: without case, its patch would remove nothing.
+    // The answer has the keywords that the email has now. The client may know `$seen` and `$Seen`
+    // as two keywords.
     let without_seen = json!({"keywords": {"a/b": true}});
     assert_eq!(update(json!({"keywords/$Seen": null})), Ok(without_seen.clone()));
     assert_eq!(keywords(), without_seen["keywords"]);

@@ -205,7 +205,7 @@ impl MailboxSetCall<'_> {
     }
 }
 
-/// Reads texts by name. Null stands for none.
+/// Reads the property `attributes`: texts by name. Null stands for no attributes.
 fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
     let invalid =
         || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is expected");

@@ -50,8 +50,8 @@ pub(super) fn remove_with_emails(
                 if !has_more {
                     txn.destroy_mailbox(uid)?;
                 }
-                // The threads of these emails may change the counts of mailboxes that the answer
-                // does not name: the client must learn of them by /changes.
+                // Removing the emails may change the counts of threads in other mailboxes, which
+                // the answer does not name: the client must learn of these changes by /changes.
                 states.after(
                     newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
                     false,

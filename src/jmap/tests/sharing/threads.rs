@@ -25,7 +25,7 @@ pub(super) fn file(
     file_at(bed, mailbox, raw, keywords, UtcMillis(1_795_000_000_000))
 }
 
-/// Does the same as `file` with a date of receipt.
+/// Does what `file` does, with the given date of receipt.
 fn file_at(
     bed: &SharingFixture,
     mailbox: &str,
@@ -263,7 +263,8 @@ fn guest_unread_thread_counts_are_bounded_per_request() {
     assert_eq!(kinds(&bed.bob, &names, 1), ["Mailbox/get"; 8]);
 }
 
-/// If it joined one, the id of the thread would reveal which Message-IDs the account has.
+/// If the email joined a thread that the guest does not see, the id of this thread would reveal
+/// which Message-IDs the account has.
 #[test]
 fn email_filed_by_a_guest_joins_no_thread_of_unshared_mail() {
     let bed = SharingFixture::new();

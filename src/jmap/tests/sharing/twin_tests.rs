@@ -24,7 +24,7 @@ const PEOPLE: [&str; 2] = ["cam@example.net", "dee@example.com"];
 const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 const TOPICS: usize = 2;
 /// The beginning of hour 0, in milliseconds.
-const EPOCH: i64 = 1_795_000_000_000;
+const HOUR_0: i64 = 1_795_000_000_000;
 
 #[derive(Debug, Clone)]
 struct TestMessage {
@@ -117,7 +117,7 @@ struct TwinAccount {
     names: BTreeMap<String, String>,
     /// The indexes in `shared` of the emails that belong to no topic.
     singles: Vec<usize>,
-    /// Hours after `EPOCH`. Each change of shared mail advances it by one.
+    /// Hours after `HOUR_0`. Each change of shared mail advances it by one.
     hour: i64,
     /// The states of Email, Thread, Mailbox and Mailbox/query before each change.
     states: Vec<[Value; 4]>,
@@ -206,7 +206,7 @@ impl TwinAccount {
         let (mut made, ticket) =
             self.bed.context.store.commit_message(&[self.ann], &message, raw.as_bytes(), |txn| {
                 let (mailboxes, keywords) = (boxes.clone(), letter.keywords.clone());
-                let received_at = UtcMillis(EPOCH + at);
+                let received_at = UtcMillis(HOUR_0 + at);
                 txn.create_email(&NewEmail {
                     message: &message,
                     prefix: b"",
@@ -248,7 +248,7 @@ impl TwinAccount {
                 let create = json!({"d": {
                     "mailboxIds": {&self.bed.plans: true}, "subject": subject,
                     "references": references,
-                    "receivedAt": UtcMillis(EPOCH + self.hour * 3_600_000).rfc3339(),
+                    "receivedAt": UtcMillis(HOUR_0 + self.hour * 3_600_000).rfc3339(),
                     "keywords": {},
                 }});
                 let hidden = self.hidden_threads();

@@ -32,7 +32,7 @@ fn source_of_a_script_is_a_blob() {
     let lookup = json!({"ids": [blob], "typeNames": ["SieveScript", "Email"]});
     let matched = &bed.ask("Blob/lookup", lookup)["list"][0]["matchedIds"];
     assert_eq!(*matched, json!({"SieveScript": [id, twin], "Email": []}));
-    // It can be copied, and be the source of another script.
+    // The blob can be copied, and be the source of another script.
     let bob = bed.context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     let copy = json!({"fromAccountId": bed.ann, "accountId": bob.to_string(), "blobIds": [blob]});
     let copied = call(&bed.context, "Blob/copy", &copy).1;

@@ -21,8 +21,8 @@ use crate::message::parse::media;
 use crate::model::limits;
 use crate::wire::jmap::MethodError;
 
-/// The depth of a body that is created: half of what is read, so that a message in which this one
-/// is embedded can be read, too.
+/// The depth of a body that is created: half of what is read, so that a message that embeds the
+/// created one can be read, too.
 const MAX_PART_DEPTH: usize = limits::MAX_MIME_DEPTH / 2;
 
 pub(super) struct PartBuilder<'a> {
@@ -170,7 +170,7 @@ impl<'a> PartBuilder<'a> {
             self.problems.add(path, "an object is expected");
             return Ok(PartDraft::default());
         };
-        // As for the depth, half of what is read.
+        // Half of the parts that are read, for the reason that `MAX_PART_DEPTH` gives.
         if self.part_count > limits::MAX_MIME_PARTS / 2 || depth > MAX_PART_DEPTH {
             self.problems.add(path, "there are too many parts, or they are nested too deep");
             return Ok(PartDraft::default());
@@ -263,7 +263,8 @@ impl<'a> PartBuilder<'a> {
                 self.problems.add(path, "the email has this header field already");
             }
             Ok(property) => {
-                // These two are merged with other properties of the part.
+                // Content-Type and Content-Disposition are merged with other properties of the
+                // part.
                 let parsed_name = ["Content-Type", "Content-Disposition"]
                     .iter()
                     .find(|own| property.name.eq_ignore_ascii_case(own));
@@ -292,7 +293,8 @@ impl<'a> PartBuilder<'a> {
     }
 
     /// Builds the content of a part: the text of its `partId`, the bytes of its `blobId`, or its
-    /// `subParts`. If it is invalid, adds a problem or a missing blob, and returns an empty one.
+    /// `subParts`. If that is invalid, adds a problem or a missing blob, and returns an empty
+    /// content.
     fn content(
         &mut self,
         object: &'a Map<String, Value>,
