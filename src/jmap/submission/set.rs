@@ -191,7 +191,9 @@ fn prepare(
         return Err(problems.finish().err().unwrap_or(SetError::NotFound).into());
     };
     check_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
-    let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
+    let lost = || SetError::ServerFail("the message of the email is lost".into());
+    let head = email::message_head(context, &snapshot, &metadata.blob)?;
+    let mut raw = head.ok_or_else(lost)?;
     // This check uses the function that removes Bcc below, so that both find the same fields. If
     // only the removal found a Bcc, the message would be sent without its body, which is not read
     // yet.
@@ -200,7 +202,7 @@ fn prepare(
     // head of `MAX_HEADER_BYTES` may be cut, so the whole message is read.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
         context.budget.charge_read(metadata.size)?;
-        raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
+        raw = snapshot.raw_message(&metadata.blob)?.ok_or_else(lost)?;
     }
     let (mail_from, rcpt_to) =
         checked_envelope(senders, identity, (&raw, &content), properties.get("envelope"))?;

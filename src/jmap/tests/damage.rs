@@ -1,7 +1,7 @@
 //! The answers of methods while a row of the directory is damaged or missing.
 
 use super::*;
-use crate::model::{AccountId, ObjectKind};
+use crate::model::{AccountId, BlobHash, ObjectKind};
 use crate::store::engine::{Batch, Put, Table};
 use crate::store::repair::RepairScope;
 use crate::store::table::codec::Prefix as _;
@@ -47,6 +47,30 @@ impl Bed {
         answer
     }
 
+    /// Files a letter from lee@example.org to bob@example.net in the Inbox. Returns the id of the
+    /// email, and the hash of the message.
+    fn file_letter(&self) -> (String, BlobHash) {
+        let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 \
+            +0000\n\
+            Message-ID: <1@example.org>\nSubject: lunch\n\nAt noon?\n";
+        let raw = raw.replace('\n', "\r\n").into_bytes();
+        let store = &self.context.store;
+        let message = EncodedMessage::new(&rows(&raw, store.secrets()));
+        let account: AccountId = self.ann.parse().unwrap();
+        let (mut made, ticket) = store.commit_message(&[account], &message, &raw, |txn| {
+            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes,
+                keywords: [].into(),
+                received_at,
+            })
+        });
+        ticket.wait_blocking().unwrap();
+        (made.pop().unwrap().1.unwrap().0.to_string(), message.blob)
+    }
+
     /// The identities, sorted by id.
     fn identities(&self) -> Vec<Value> {
         let mut list = self.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
@@ -65,25 +89,7 @@ fn damaged_row_of_an_own_address_is_server_fail() {
             .find(|one| one["email"] == "lee@example.org")
             .unwrap()["id"]
             .clone();
-        let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 \
-            +0000\n\
-            Message-ID: <1@example.org>\nSubject: lunch\n\nAt noon?\n";
-        let raw = raw.replace('\n', "\r\n").into_bytes();
-        let store = bed.context.store.clone();
-        let message = EncodedMessage::new(&rows(&raw, store.secrets()));
-        let account: AccountId = bed.ann.parse().unwrap();
-        let (mut made, ticket) = store.commit_message(&[account], &message, &raw, |txn| {
-            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: b"",
-                mailboxes,
-                keywords: [].into(),
-                received_at,
-            })
-        });
-        ticket.wait_blocking().unwrap();
-        let email = made.pop().unwrap().1.unwrap().0.to_string();
+        let (email, _) = bed.file_letter();
         bed.write(Table::Addresses, b"lee@example.org", damaged.clone());
         bed.write(Table::Addresses, b"@shop.example", damaged.clone());
         let submission = || {
@@ -109,6 +115,17 @@ fn damaged_row_of_an_own_address_is_server_fail() {
         assert_eq!(identity()["notCreated"], Value::Null);
         assert_eq!(submission()["notCreated"], Value::Null);
     }
+}
+
+#[test]
+fn email_whose_message_is_lost_is_not_submitted() {
+    let mut bed = Bed::new();
+    let (email, blob) = bed.file_letter();
+    bed.write(Table::Blobs, &blob.0, None);
+    let identity = bed.identities()[0]["id"].clone();
+    let create = json!({"s": {"identityId": identity, "emailId": email}});
+    let refused = bed.ask("EmailSubmission/set", json!({"create": create}));
+    assert_eq!(refused["notCreated"]["s"]["type"], "serverFail", "{refused}");
 }
 
 #[test]
