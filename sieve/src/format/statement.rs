@@ -202,7 +202,7 @@ impl Writer {
             let is_multi_line_at_start =
                 matches!(element.kind, ElementKind::MultiLine(_)) && index > 0 && at_tags;
             if index > 0 && (self.is_closed || breaks || is_multi_line_at_start) {
-                // Comments before the first other element do not count as one.
+                // Comments at the beginning are not followed by a deeper indent.
                 self.break_line(indent + if has_begun { INDENT } else { 0 });
             } else if index > 0 {
                 self.push(" ");

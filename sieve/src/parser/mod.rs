@@ -299,6 +299,7 @@ impl<'a> Parser<'a> {
                 let vocable = self.vocable(node.name);
                 let takes_none = vocable.is_known() && !vocable.takes_tests();
                 let is_command = self.is_at_command() && !self.vocable(self.current.span).is_test();
+                // The name is that of the next command, and the `;` before it is missing.
                 if takes_none || (is_command && !vocable.takes_tests()) {
                     return;
                 }
