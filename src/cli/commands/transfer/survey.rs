@@ -157,6 +157,7 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
+                // `scripts::survey` has read this link.
                 FileKind::Link if is_root && entry.name == scripts::ACTIVE.as_bytes() => {}
                 FileKind::Folder
                     if is_root && !is_maildir && HOME_MAILDIRS.contains(&entry.name.as_slice()) =>
