@@ -174,7 +174,7 @@ pub struct RedirectIntent {
     pub copy: bool,
     /// `None` if the script does not say when the sender is notified.
     pub notify: Option<DsnNotify>,
-    /// `None` if the script does not say what is returned.
+    /// `None` if the script does not say how much of the message is returned.
     pub ret: Option<DsnReturn>,
     /// `None` if the script names no deadline.
     pub deliver_by: Option<DeliverByIntent>,

@@ -88,7 +88,7 @@ impl Checker<'_> {
             commands.extend(command.filter(|_| !is_dead));
             if exit == Exit::Continues && now != Exit::Continues {
                 exit = now;
-                // So that no command after this one, which never runs, is reported as incompatible.
+                // The later commands never run, so none of them is reported as incompatible.
                 self.flow = Flow { extensions: self.flow.extensions, ..Flow::default() };
             }
         }
@@ -164,7 +164,7 @@ impl Checker<'_> {
                 pending = None;
             } else if let Some(test) = node.tests.first() {
                 let outcome = self.test(test);
-                // More than one test was reported; the others are only checked.
+                // `bind` has reported the further tests, which are only checked.
                 for extra in node.tests.iter().skip(1) {
                     self.test(extra);
                 }
