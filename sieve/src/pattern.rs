@@ -25,7 +25,7 @@ use crate::extension::Comparator;
 pub(crate) const AUTOMATON_BYTES: usize = 256 << 10;
 
 /// The automaton gives up a search if its memory was filled three times, and if it has read fewer
-/// bytes of the text for each state that it built than these: then it mostly builds states.
+/// bytes of the text for each state that it built than this: then it mostly builds states.
 const MIN_BYTES_PER_STATE: usize = 200;
 
 /// How much memory a pattern takes, in multiples of that of its program: `regex` has programs of
@@ -213,8 +213,8 @@ impl CachedPatterns {
         Some(Arc::clone(&entry.compiled))
     }
 
-    /// Drops the patterns that were used longest ago, until the others take at most half of the
-    /// memory.
+    /// Drops the patterns that were used longest ago, until the others take at most half of what
+    /// all took.
     fn drop_older_half(&mut self) {
         let mut uses: Vec<(u64, usize)> =
             self.entries.values().flatten().map(|entry| (entry.used, entry.bytes)).collect();
