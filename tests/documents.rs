@@ -234,9 +234,9 @@ impl Declarations {
     /// Whether the last part is declared by what the parts before it name.
     fn have(&self, parts: &[String]) -> bool {
         let Some((name, owner)) = parts.split_last() else { return false };
-        let has_type =
+        let type_name =
             owner.last().filter(|last| last.starts_with(|c: char| c.is_ascii_uppercase()));
-        let (declared, module) = match has_type {
+        let (declared, module) = match type_name {
             Some(owner_type) => {
                 let (found, prefix) =
                     (self.members.get(&(owner_type.clone(), name.clone())), owner.len() - 1);
@@ -249,9 +249,10 @@ impl Declarations {
         };
         let is_right_there = |declared: &Vec<String>| declared.ends_with(module);
         declared.is_some_and(|all| {
-            // A path to a type may leave out modules; one to a function ends with its module.
+            // `store::Store::open` may leave out modules between `store` and `Store`. `store::open`
+            // must name the module that declares `open`.
             all.iter().any(|declared| {
-                if has_type.is_some() { is_within(declared) } else { is_right_there(declared) }
+                if type_name.is_some() { is_within(declared) } else { is_right_there(declared) }
             })
         }) || self.modules.iter().any(|known| known.ends_with(parts))
     }

@@ -52,7 +52,7 @@ const QUOTED: [(&str, &str); 3] = [
     ("src/message/report/tests.rs", "it quotes the example of RFC 3464"),
 ];
 
-/// A text file: its path below the root, and its lines.
+/// A text file: its path below the root, and its text.
 struct File {
     path: String,
     text: String,

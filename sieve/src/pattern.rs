@@ -25,17 +25,19 @@ use crate::extension::Comparator;
 pub(crate) const AUTOMATON_BYTES: usize = 256 << 10;
 
 /// The automaton gives up a search if its memory was filled three times, and if it has read fewer
-/// bytes of the text for each state that it built than these: then it mostly builds states.
+/// bytes of the text for each state that it built than this: then it mostly builds states.
 const MIN_BYTES_PER_STATE: usize = 200;
 
 /// How much memory a pattern takes, in multiples of that of its program: `regex` has programs of
 /// its own, in both directions, and working memory. An estimate.
 const MEMORY_FACTOR: usize = 6;
 
-/// How many runs at a time find states of the automaton that earlier ones have built.
+/// For how many runs at a time a pattern keeps states of the automaton that earlier runs have
+/// built.
 const MAX_BUILT: usize = 2;
 
-/// The most bytes of such states. Larger ones are dropped when their run ends.
+/// The most bytes of the states that one run leaves to a later one. If there are more, they are
+/// dropped when the run ends.
 const MAX_BUILT_BYTES: usize = 16 << 10;
 
 /// The most bytes of a pattern. The library expands classes of Unicode while it parses a pattern,
@@ -71,7 +73,7 @@ pub(crate) struct CompiledPattern {
     /// The states of the program, which are a measure of the work of `regex`. Without an automaton
     /// the number is not known; then it is the limit of the program in bytes, which is higher.
     pub(crate) states: usize,
-    /// What runs that have ended had built of the automaton, for the next ones.
+    /// The states of the automaton that ended runs have built, for the next runs.
     built: Mutex<Vec<Cache>>,
 }
 
@@ -88,7 +90,7 @@ impl CompiledPattern {
         Ok(Self { regex, automaton, states, built: Mutex::default() })
     }
 
-    /// Returns what an earlier run had built of the automaton, which nobody else uses.
+    /// Takes out the states that an earlier run has built. `None` if none are kept.
     pub(crate) fn take_built(&self) -> Option<Cache> {
         self.built.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -121,7 +123,7 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
     let syntax = syntax::Config::new()
         .case_insensitive(comparator != Comparator::Octet)
         .dot_matches_new_line(true);
-    // `compile` has checked the size of the program, so that none is set here.
+    // `compile` has checked the size of the program, so no limit is set here.
     let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
     DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(&pattern).ok()
 }
@@ -132,7 +134,7 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
 #[derive(Debug)]
 pub struct PatternCache {
     /// The most bytes of memory of all patterns together.
-    limit: usize,
+    max_bytes: usize,
     patterns: Mutex<CachedPatterns>,
 }
 
@@ -163,7 +165,7 @@ impl PatternCache {
     /// pattern that takes more than a quarter of it is not kept.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self { limit: bytes, patterns: Mutex::default() }
+        Self { max_bytes: bytes, patterns: Mutex::default() }
     }
 
     /// Returns a compiled pattern, and compiles it if it is not kept. Two threads may compile the
@@ -180,9 +182,9 @@ impl PatternCache {
         }
         let compiled = Arc::new(CompiledPattern::new(pattern, comparator, limit)?);
         let bytes = compiled.memory().saturating_add(pattern.len());
-        if bytes <= self.limit / 4 {
+        if bytes <= self.max_bytes / 4 {
             let mut patterns = lock();
-            if patterns.bytes.saturating_add(bytes) > self.limit {
+            if patterns.bytes.saturating_add(bytes) > self.max_bytes {
                 patterns.drop_older_half();
             }
             let used = patterns.clock;
@@ -211,8 +213,8 @@ impl CachedPatterns {
         Some(Arc::clone(&entry.compiled))
     }
 
-    /// Drops the patterns that were used longest ago, until the others take at most half of the
-    /// memory.
+    /// Drops the patterns that were used longest ago, until the others take at most half of what
+    /// all took.
     fn drop_older_half(&mut self) {
         let mut uses: Vec<(u64, usize)> =
             self.entries.values().flatten().map(|entry| (entry.used, entry.bytes)).collect();

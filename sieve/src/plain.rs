@@ -83,7 +83,7 @@ impl PlainMessage {
         let id = PartId(number);
         let (is_message, is_multipart) = (part.is_message(), part.is_multipart());
         let inner = part.body.clone();
-        let default = match part.subtype.as_str() {
+        let child_default = match part.subtype.as_str() {
             "digest" => ("message", "rfc822"),
             _ => ("text", "plain"),
         };
@@ -99,7 +99,7 @@ impl PlainMessage {
             let boundary = parameters.into_iter().find(|(name, _)| name == "boundary");
             let boundary = boundary.map(|(_, value)| value).unwrap_or_default();
             for child in self.children(inner, &boundary) {
-                self.add_part(Some(id), child, default, depth + 1);
+                self.add_part(Some(id), child, child_default, depth + 1);
             }
         }
     }

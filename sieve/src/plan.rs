@@ -172,9 +172,11 @@ pub struct RedirectIntent {
     /// Whether the script gave `:copy`. It only serves to show what the script did. Whether the
     /// message is kept too, the other actions and the implicit keep say.
     pub copy: bool,
-    /// `None` if the script says nothing, as for the next two.
+    /// `None` if the script does not say when the sender is notified.
     pub notify: Option<DsnNotify>,
+    /// `None` if the script does not say how much of the message is returned.
     pub ret: Option<DsnReturn>,
+    /// `None` if the script names no deadline.
     pub deliver_by: Option<DeliverByIntent>,
     /// Without an enclosure (RFC 5703 §6).
     pub message: Version,

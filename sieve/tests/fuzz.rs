@@ -106,7 +106,7 @@ fn replay(name: &str, default: u64) {
     seeds.iter().for_each(|seed| run(name, *body, seed));
     // The state must not be 0.
     let mut random = Random(setting("RESTANTE_SEED").unwrap_or(0).wrapping_mul(2) | 1);
-    // The first numbers are passed over: those of neighbouring seeds are alike.
+    // The first numbers are passed over: those of neighbouring `RESTANTE_SEED`s are alike.
     for _ in 0..20 {
         random.upto(1);
     }

@@ -166,7 +166,7 @@ fn variables_are_resolved() {
     let StringExpr::Template(segments) = value("${a${b}}") else { panic!() };
     assert_eq!(segments[0], Segment::Literal("${a".into()));
     assert_eq!(segments[2], Segment::Literal("}".into()));
-    assert_eq!(last_value_without_variables(), "${x}".into());
+    assert_eq!(key_without_variables(), "${x}".into());
     let codes = |body: &str| codes(&format!("{require} {body}"));
     assert_eq!(codes("set \"global.a.b\" \"\"; set \"global.1\" \"\";"), ["S0415", "S0415"]);
     assert_eq!(codes("set \"env.x\" \"${env.name}\";"), ["S0416", "S0416"]);
@@ -174,7 +174,7 @@ fn variables_are_resolved() {
 }
 
 /// Returns the key `${x}` of a script that does not require `variables`.
-fn last_value_without_variables() -> StringExpr {
+fn key_without_variables() -> StringExpr {
     let TestKind::Header(header) = first_test("if header \"a\" \"${x}\" { keep; }") else {
         panic!()
     };

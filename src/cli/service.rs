@@ -43,7 +43,8 @@ pub enum ServiceError {
     /// A listener cannot be bound, or a directory cannot be created.
     #[error("{place}: {error}{}", hint(place, error))]
     Listen { place: String, error: std::io::Error },
-    /// A setting turned out to be wrong, such as a key that cannot be read.
+    /// A setting is wrong, such as a key that cannot be read; or a part of the service, such as the
+    /// thread for upkeep, cannot start.
     #[error("{0}")]
     Setting(String),
 }

@@ -15,8 +15,8 @@ const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SinkMessage {
-    /// What follows `MAIL FROM:`, with angle brackets and parameters; `recipients` have the same of
-    /// `RCPT TO:`.
+    /// What follows `MAIL FROM:`, with angle brackets and parameters. `recipients` have what
+    /// follows each `RCPT TO:`.
     pub sender: String,
     pub recipients: Vec<String>,
     /// As it was received, but without dot-stuffing.

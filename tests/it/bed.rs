@@ -51,9 +51,9 @@ impl TestBed {
         bed
     }
 
-    /// Writes the configuration: the paths of the store and the sockets, then `more`. It must not
-    /// set `lmtp.listen` or `lmtp.hostname`, nor have a header `[store]`, `[control]` or `[lmtp]`:
-    /// other keys of these tables are written as `control.administrators = ...`.
+    /// Writes the configuration: the paths of the store and the sockets, then `more`, which must
+    /// not set `lmtp.listen` or `lmtp.hostname`, nor have a header `[store]`, `[control]` or
+    /// `[lmtp]`: other keys of these tables are written as `control.administrators = ...`.
     pub(crate) fn configure(&self, more: &str) {
         let lmtp = self.lmtp();
         let text = format!(

@@ -147,7 +147,7 @@ fn unfinished_websocket_messages_count_as_requests_of_the_account() {
         // The head of a whole message of text.
         socket.begin(0x81, 9_999_999, &part);
     }
-    // 64 MiB hold seven of these messages.
+    // 64 MiB hold seven of these parts.
     let refused = sockets.iter_mut().filter_map(|socket| socket.has_data().then_some(socket));
     let refused: Vec<&mut Socket> = refused.collect();
     assert_eq!(refused.len(), 5);

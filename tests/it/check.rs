@@ -1,4 +1,4 @@
-//! `restante check` on a data directory that no service has open.
+//! `restante check`: by the running service, and on a data directory that no service has open.
 
 use std::fs;
 #[cfg(feature = "rocksdb")]

@@ -29,7 +29,7 @@ pub(crate) struct Dns {
 
 impl Dns {
     pub(crate) fn start() -> Self {
-        // Both need the same port; the port that UDP got may be in use for TCP.
+        // UDP and TCP need the same port; the port that UDP got may be in use for TCP.
         let (udp, tcp) = (0..100)
             .find_map(|_| {
                 let udp = UdpSocket::bind("127.0.0.1:0").ok()?;

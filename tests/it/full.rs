@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 struct SmallFilesystem(PathBuf);
 
 impl SmallFilesystem {
-    /// Mounts an empty one; `None` if this machine does not let the test.
+    /// Mounts an empty one; `None` if this machine does not allow the test to mount.
     fn mount(at: &Path, bytes: u64) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
         let size = format!("size={bytes}");

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::bed::TestBed;
 use crate::mail::{Client, letter};
 
-/// The value of a metric with these labels, as they stand in the text.
+/// The value of a metric. `name` includes the labels, as they stand in the text.
 fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }

@@ -309,7 +309,7 @@ fn forged_authentication_results_are_removed_or_not_trusted() {
         named("X: y\r\n \r\nAuthentication-Results:"),
         named("Received: from x by mx.example.org; date\r\nAuthentication-Results:"),
     ];
-    // Fields near or over the limits of Postfix: of a line, a line to the next hop, and a header
+    // Fields near or over the limits of Postfix: of a line to the next hop, a line, and a header
     // field.
     forms.extend(
         [990, 2_040, 60_000, 110_000]

@@ -260,7 +260,7 @@ impl Socket {
         self.peeked.is_some()
     }
 
-    /// Fills the buffer, with the byte first that [`Socket::has_data`] read.
+    /// Fills the buffer. Its first byte is the one that [`Socket::has_data`] read, if any.
     fn read(&mut self, into: &mut [u8]) {
         let offset = usize::from(self.peeked.is_some());
         if let Some(peeked) = self.peeked.take() {

@@ -136,7 +136,8 @@ fn killed_queue_sends_no_reply_twice_through_postfix() {
     };
     let mut dice = Dice(getrandom::u64().unwrap() | 1);
     println!("dice {}", dice.0);
-    // Each round kills the service shortly after it begins to send, until a round sends nothing.
+    // Each round kills the service shortly after it begins to send, until a round sends nothing,
+    // or for 30 rounds.
     let mut kills = 0;
     loop {
         let before = accepted_ids().len();

@@ -17,7 +17,7 @@ use crate::{report_missing, root};
 
 const BOB: &str = "bob@example.net";
 const PASSWORD: &str = "s3cret";
-/// The mailboxes into which the scripts file, and that a new account lacks.
+/// The mailboxes into which the scripts file mail, except those that a new account has.
 const MAILBOXES: [&str; 1] = ["Work"];
 
 /// Returns the script of a conformance case.

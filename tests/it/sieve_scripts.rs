@@ -28,7 +28,7 @@ fn deliver(bed: &TestBed, to: &str, fields: &str) {
     assert_eq!(replies[0].code, 250, "{replies:?}");
 }
 
-/// Returns the subjects and the keywords of the emails in a mailbox, ascending.
+/// Returns a line for each email in a mailbox, sorted: its subject and its keywords.
 fn stored(bed: &TestBed, mailbox: &str) -> Vec<String> {
     let rows = bed.rows(&["mail", "list", "-a", ANN, "--mailbox", mailbox]);
     let line = |row: &serde_json::Value| {
@@ -41,8 +41,9 @@ fn stored(bed: &TestBed, mailbox: &str) -> Vec<String> {
     lines
 }
 
-/// A service for which shipped scripts are those of the site. `replaced` are texts of the scripts
-/// that their user edits. The scripts are copied into the folders `before.d` and `after.d`.
+/// A service for which shipped scripts are those of the site. They are copied into the folders
+/// `before.d` and `after.d`. `replaced` are texts of the scripts that a site must edit, and what
+/// stands in their place.
 fn service(
     before: &[&str],
     after: &[&str],

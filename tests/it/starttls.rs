@@ -1,7 +1,8 @@
 //! STARTTLS over a real socket (RFC 3207), with rustls as the client.
 //!
-//! `tests/tls` has two key pairs, `one` and `two`, for these and other tests, which expire in 2126
-//! (`localhost` is for the tests in `clients`). Each of the two was made with
+//! `tests/tls` has the key pairs `one` and `two` for these and other tests. (`localhost` is for the
+//! tests with clients of other authors.) The certificates expire in 2126. The pair `one` was made
+//! as follows, and `two` with `two` in place of `one`:
 //! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
 //! /CN=one.test.example -addext subjectAltName=DNS:mda.test.example -addext
 //! basicConstraints=critical,CA:FALSE -keyout … -out …`

@@ -25,10 +25,13 @@ impl Source {
         self.names_below(1)
     }
 
-    /// Returns the segment at `depth` of each path by `crate` or `super` whose segments before it
-    /// are those of this module's own path: at depth 0 a room, and at depth 1 a module of this
-    /// room. If a path by `super` leads to a deeper module, the segment is that of this module's
-    /// own path. Each name is returned once, with the line of its first place.
+    /// Returns the names at `depth` in the paths that begin with `crate` or `super`: rooms at depth
+    /// 0, and modules of this module's own room at depth 1. Each name is returned once, with the
+    /// line of its first place.
+    ///
+    /// - A path by `crate` counts only if its segments before `depth` are those of this module.
+    /// - A path by `super` counts from the module to which `super` leads. If this module is deeper
+    ///   than `depth`, the name is the one at `depth` in this module's own path.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());

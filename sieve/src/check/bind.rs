@@ -7,16 +7,16 @@ use crate::parser::{Argument, ArgumentKind, Node};
 use crate::span::Span;
 use crate::vocabulary::{Group, Positional, Tag, TagWord, TestCount, ValueType, Word};
 
-/// The arguments of a word. One that is missing or of the wrong type is absent; it was reported, or
-/// an error before it explains it.
+/// The arguments of a word. An argument that is missing or has the wrong type is absent: this was
+/// reported, unless an earlier error explains it.
 pub(super) struct Bound<'t> {
     pub(super) node: &'t Node,
     tags: Vec<BoundTag<'t>>,
-    /// At the indices of the table. `None` if the argument is absent.
+    /// The argument for each positional argument of the table; `None` if it is absent.
     positionals: Vec<Option<&'t Argument>>,
 }
 
-/// A tag that is given and known, each only once.
+/// A known tag that is given. If a tag is given twice, only the first is bound.
 #[derive(Clone, Copy)]
 pub(super) struct BoundTag<'t> {
     pub(super) tag: Tag,
@@ -113,6 +113,7 @@ impl Checker<'_> {
         let found = word.all_tags().find(|one| one.tag.name().eq_ignore_ascii_case(&written));
         let Some(found) = found else {
             binder.has_unknown_tag = true;
+            // A colon alone is a defect of the token, which was reported.
             if written.len() > 1 {
                 let message = format!("`{}` takes no tag `{}`", word.name, self.excerpt(span));
                 let mut diagnostic = Diagnostic::new(Code::UnknownTag, span, message);
@@ -239,8 +240,8 @@ impl Checker<'_> {
     }
 
     /// Binds the arguments without tags to those of the table, in their order. If too few are
-    /// given, an optional one is absent. `is_forgiving` is as in [`Self::check_tags`]: the numbers
-    /// are not reported then, but wrong types are.
+    /// given, an optional one is absent. `is_forgiving` is as in [`Self::check_tags`]: then too few
+    /// or too many arguments are not reported, but wrong types are.
     fn bind_positionals<'t, I>(
         &mut self,
         node: &Node,

@@ -145,8 +145,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes an action that runs whenever the run comes to this place. Reports it if an action that
-    /// cannot stand beside it has always run before.
+    /// Notes an action at this place of the script. Reports the action if another one, which cannot
+    /// be used together with it, has always run before.
     pub(super) fn note_action(&mut self, class: ActionClass, span: Span) {
         let flow = self.flow;
         let rival = match class {

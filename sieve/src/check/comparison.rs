@@ -13,7 +13,7 @@ use crate::vocabulary::{Group, Tag};
 /// read it.
 const MAX_REGEXES: usize = 500;
 
-/// Once the programs of the regular expressions of a script have more bytes than these, no further
+/// Once the programs of the regular expressions of a script have more bytes than this, no further
 /// expression is compiled. The work of a check grows with their size.
 const MAX_PROGRAM_BYTES: usize = 16 << 20;
 

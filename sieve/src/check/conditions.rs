@@ -62,9 +62,9 @@ impl Checker<'_> {
         Outcome { test: kind.map(|kind| Test { span: node.span, kind }), if_true, if_false }
     }
 
-    /// Checks tests that run one after the other, until one has not the result `going_on`. Returns
-    /// those that may run, the extensions in effect after all had this result, and those after one
-    /// had the other result. `None` stands for extensions if that cannot be.
+    /// Checks tests that run one after the other while each has the result `going_on`. Returns the
+    /// tests that may run, the extensions in effect if all have this result, and the extensions in
+    /// effect if one has the other result; `None` for extensions if that result cannot be.
     fn sequence(
         &mut self,
         node: &Node,
@@ -72,7 +72,7 @@ impl Checker<'_> {
     ) -> (Vec<Test>, Option<ExtensionSet>, Option<ExtensionSet>) {
         let mut tests = Vec::new();
         let mut stopped: Option<ExtensionSet> = None;
-        // Whether a test before cannot have the result `going_on`, so that the next never runs.
+        // Whether an earlier test cannot have the result `going_on`, so that no further one runs.
         let mut is_dead = false;
         for inner in &node.tests {
             let known = self.mute_if(is_dead);
@@ -98,7 +98,7 @@ impl Checker<'_> {
         (tests, (!is_dead).then_some(self.flow.extensions), stopped)
     }
 
-    /// Reports a name that is that of a command, or of nothing.
+    /// Reports that a test must stand where there is a command or an unknown name.
     fn unknown_test(&mut self, node: &Node) {
         let name = self.excerpt(node.name);
         if lookup(&name).command.is_some() {

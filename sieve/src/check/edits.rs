@@ -48,6 +48,7 @@ impl Checker<'_> {
         let index = self.field_index(bound);
         let has_values = bound.positional(1).is_some();
         let comparison = self.comparison_with(bound, 1);
+        // A damaged command may have lost its values.
         if let Some(tag) = bound.of_group(Group::MatchType).or_else(|| bound.tag(Tag::Comparator))
             && !has_values
             && !bound.node.is_damaged

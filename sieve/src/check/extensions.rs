@@ -140,7 +140,7 @@ impl Checker<'_> {
         if let Some(meant) = self.closest(name, Extension::ALL.iter().map(|one| one.name())) {
             diagnostic = diagnostic.with_help(format!("did you mean `{meant}`?"));
             if let Some(extension) = Extension::from_name(meant) {
-                // What needs it is not reported again.
+                // So that the words that need it are not reported as well.
                 self.missing = self.missing.with(extension);
                 self.enable(extension);
             }

@@ -14,11 +14,12 @@ pub(super) struct Flow {
     /// The extensions in effect.
     pub(super) extensions: ExtensionSet,
     /// The last refusal that has run for certain: `reject` or `ereject`. `None` if it is not
-    /// certain that one has run, as for the next two.
+    /// certain that one has run.
     pub(super) refusal: Option<Span>,
-    /// The last response that has run for certain: `vacation`.
+    /// The last response that has run for certain: `vacation`. `None` as for `refusal`.
     pub(super) response: Option<Span>,
-    /// The last delivery that has run for certain: `keep`, `fileinto` or `redirect`.
+    /// The last delivery that has run for certain: `keep`, `fileinto` or `redirect`. `None` as for
+    /// `refusal`.
     pub(super) store: Option<Span>,
     /// At least so many redirects have run.
     pub(super) redirects: u32,
@@ -44,15 +45,15 @@ pub(super) enum Exit {
     Continues,
     /// A run never comes to the end.
     Stops,
-    /// A run never does, which is certain only because of the result of an `ihave`. What follows is
-    /// no fault of the script, and is not reported.
+    /// A run never comes to the end, and only because of the result of an `ihave`. The commands
+    /// after the end are no fault of the script, and are not reported.
     StopsByIHave,
 }
 
 impl Checker<'_> {
-    /// Checks the commands of a block. What follows a command after which nothing runs is still
-    /// checked, with a warning. After `StopsByIHave` it is read without reports, and is not in the
-    /// tree.
+    /// Checks the commands of a block. After a command with [`Exit::Stops`] the others are still
+    /// checked, and the first of them gets a warning. After [`Exit::StopsByIHave`] the others are
+    /// read without reports, and are not in the tree.
     pub(super) fn block(&mut self, nodes: &[Node], is_top: bool) -> (Vec<Command>, Exit) {
         let mut commands: Vec<Command> = Vec::new();
         let mut exit = Exit::Continues;
@@ -87,7 +88,7 @@ impl Checker<'_> {
             commands.extend(command.filter(|_| !is_dead));
             if exit == Exit::Continues && now != Exit::Continues {
                 exit = now;
-                // Nothing has run for certain where nothing runs.
+                // The later commands never run, so none of them is reported as incompatible.
                 self.flow = Flow { extensions: self.flow.extensions, ..Flow::default() };
             }
         }
@@ -163,7 +164,7 @@ impl Checker<'_> {
                 pending = None;
             } else if let Some(test) = node.tests.first() {
                 let outcome = self.test(test);
-                // More than one test was reported; the others are only checked.
+                // `bind` has reported the further tests, which are only checked.
                 for extra in node.tests.iter().skip(1) {
                     self.test(extra);
                 }

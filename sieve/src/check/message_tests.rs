@@ -187,6 +187,7 @@ impl Checker<'_> {
         };
         let Keyword::Known(part) = part else { return comparison };
         let Some(form) = date_form(*part) else { return comparison };
+        // This comparator reads only the leading digits, so a key needs no form.
         if comparison.comparator == Comparator::AsciiNumeric {
             return comparison;
         }

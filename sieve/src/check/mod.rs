@@ -102,8 +102,8 @@ struct Checker<'a> {
     source: &'a [u8],
     options: &'a CompileOptions,
     diagnostics: Diagnostics,
-    /// While it is not 0, nothing is reported, because what is read never runs. It counts the
-    /// reasons for that which contain one another.
+    /// How many of the parts of the script around the current place never run. Unless it is 0,
+    /// nothing is reported.
     muted: u32,
     /// What holds at the place that is checked.
     flow: Flow,

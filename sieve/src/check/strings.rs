@@ -162,7 +162,7 @@ impl Checker<'_> {
     /// and `None` after an error.
     fn decode_characters(&mut self, value: &str, token: Token) -> Option<Option<String>> {
         let mut out: Vec<u8> = Vec::new();
-        // The offset in the value up to which `out` has it.
+        // `out` has the part of `value` before this offset.
         let mut taken = 0;
         let mut map = None;
         let mut is_valid = true;
@@ -249,7 +249,7 @@ impl Checker<'_> {
     fn expand(&mut self, value: String, token: Token, is_moved: bool) -> StringExpr {
         let mut segments = Vec::new();
         let mut literal = String::new();
-        // The offset in the value up to which `segments` and `literal` have it.
+        // `segments` and `literal` have the part of `value` before this offset.
         let mut taken = 0;
         let mut map = None;
         for start in memchr::memmem::find_iter(value.as_bytes(), "${") {

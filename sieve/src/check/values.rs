@@ -28,7 +28,7 @@ const NO_ADDRESS_FIELDS: [&str; 16] = [
     "content-id",
 ];
 
-/// Characters of the name of a script (RFC 5804 §1.6).
+/// The most characters of the name of a script (RFC 5804 §1.6).
 const MAX_SCRIPT_NAME_CHARS: usize = 128;
 
 impl Checker<'_> {

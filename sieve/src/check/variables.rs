@@ -17,9 +17,9 @@ pub(super) struct Variables {
     ids: HashMap<(Scope, String), VariableId>,
     /// Names declared by `global`.
     globals: HashSet<String>,
-    /// For each name without a namespace that is set, the first place of that.
+    /// Each name without a namespace that is set, with the first place where it is set.
     set: HashMap<String, Span>,
-    /// For each variable that is read, the first place of that.
+    /// Each variable that is read, with the first place where it is read.
     read: HashMap<VariableId, Span>,
 }
 
@@ -219,8 +219,8 @@ impl Checker<'_> {
         ids
     }
 
-    /// Declares the variables of `global` (RFC 6609 §3.4.1). Reports a name that was set before as
-    /// that of a local variable.
+    /// Declares the variables of `global` (RFC 6609 §3.4.1). Reports a name that was set before
+    /// this, because it was then a local variable.
     pub(super) fn declare_globals(&mut self, tokens: &[Token]) -> Vec<VariableId> {
         let mut ids = Vec::new();
         for &token in tokens {

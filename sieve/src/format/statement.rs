@@ -199,10 +199,10 @@ impl Writer {
         for (index, element) in elements.iter().enumerate() {
             let is_tag = matches!(element.kind, ElementKind::Tag(_));
             let breaks = index > 0 && at_tags && (is_tag || index == last);
-            let is_multi_line_at_start =
+            let breaks_before_text =
                 matches!(element.kind, ElementKind::MultiLine(_)) && index > 0 && at_tags;
-            if index > 0 && (self.is_closed || breaks || is_multi_line_at_start) {
-                // Comments before the first other element do not count as one.
+            if index > 0 && (self.is_closed || breaks || breaks_before_text) {
+                // Comments at the beginning are not followed by a deeper indent.
                 self.break_line(indent + if has_begun { INDENT } else { 0 });
             } else if index > 0 {
                 self.push(" ");

@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         vocabulary::lookup(&String::from_utf8_lossy(name.of(self.source)))
     }
 
-    /// Returns whether the current token is the name of a command. No name is that of a test too.
+    /// Returns whether the current token is the name of a command. No test has such a name.
     fn is_at_command(&self) -> bool {
         self.current.kind == TokenKind::Identifier
             && self.vocable(self.current.span).command.is_some()
@@ -299,6 +299,7 @@ impl<'a> Parser<'a> {
                 let vocable = self.vocable(node.name);
                 let takes_none = vocable.is_known() && !vocable.takes_tests();
                 let is_command = self.is_at_command() && !self.vocable(self.current.span).is_test();
+                // The name is that of the next command, and the `;` before it is missing.
                 if takes_none || (is_command && !vocable.takes_tests()) {
                     return;
                 }

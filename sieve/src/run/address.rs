@@ -42,8 +42,8 @@ pub(super) fn address_part(
 }
 
 /// Returns the local part, or with `User` and `Detail` what of it stands before and after the first
-/// separator. Without a separator, `User` is the whole local part and `Detail` is `None`. A caller
-/// that wants the domain does not call it.
+/// separator. Without a separator, `User` is the whole local part and `Detail` is `None`. No caller
+/// passes `Domain`.
 pub(super) fn local_part<'t>(
     local: &'t str,
     part: AddressPart,

@@ -3,7 +3,7 @@
 //! - `:raw` is what follows the header, `:content` the decoded parts of some types, `:text` the
 //!   readable text of every text part.
 //! - Each part is a value of its own. Parts that a script has replaced have their new content; but
-//!   `:raw` shows that only if the message as a whole was replaced.
+//!   `:raw` shows new content only if the message as a whole was replaced.
 //! - A message without an empty line after its header has no body, and every test is false.
 //! - The test sets no match variables.
 

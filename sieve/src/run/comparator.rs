@@ -47,7 +47,7 @@ pub(super) fn fold_char(c: char, emit: &mut impl FnMut(char)) {
 }
 
 /// Returns the titlecase of a character, which is always one character. The standard library has
-/// only the full uppercase. It differs for digraphs and for Georgian, and it may have several
+/// only the full uppercase, which differs for digraphs and for Georgian, and may be several
 /// characters.
 fn simple_titlecase(c: char) -> char {
     match c {

@@ -46,7 +46,7 @@ impl Run<'_> {
         self.matches_any(frame, &test.comparison, &value.into_iter().collect::<Vec<_>>())
     }
 
-    /// Evaluates `currentdate`. Without a zone, that of the account counts.
+    /// Evaluates `currentdate`. Without a zone, the zone of the account counts.
     pub(super) fn current_date(
         &mut self,
         frame: &mut Frame<'_>,

@@ -42,7 +42,7 @@ pub(super) struct Decisions {
 /// The kinds of actions between which there are conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `keep`, `fileinto`, `redirect`
+    /// `keep`, `fileinto` or `redirect`.
     Delivery,
     /// The command `vacation`.
     Response,
@@ -180,7 +180,7 @@ impl Run<'_> {
     }
 
     /// Returns the version of the message as it is now, and adds it to the versions if it is new.
-    /// Without enclosures it is the message inside them.
+    /// Unless `with_enclosures`, it is the message inside the enclosures.
     pub(super) fn version(&mut self, with_enclosures: bool) -> Result<Version> {
         if !self.message.is_edited() {
             return Ok(Version::Original);

@@ -3,7 +3,7 @@
 /// The beginning of the URNs of Sieve, of which `:` is a short form.
 const SIEVE_URN: &str = "urn:ietf:params:sieve:";
 
-/// What follows it in the URN of an address book, before the name of the book.
+/// What follows [`SIEVE_URN`] in the URN of an address book, before the name of the book.
 const ADDRESS_BOOK: &str = "addrbook:";
 
 /// Returns the URI of a list that a script names.

@@ -274,8 +274,8 @@ impl Run<'_> {
             return Ok(Rc::clone(known));
         }
         let limit = self.limits.regex_program;
-        let known = self.world.patterns();
-        let compiled = BoundedRegex::new(pattern, comparator, limit, known, &mut self.fuel)?;
+        let shared = self.world.patterns();
+        let compiled = BoundedRegex::new(pattern, comparator, limit, shared, &mut self.fuel)?;
         let compiled = Rc::new(compiled);
         let states: usize = self.regexes.iter().map(|one| one.states()).sum();
         if self.regexes.len() >= MAX_CACHED_REGEXES

@@ -288,6 +288,7 @@ impl<'a> MessageState<'a> {
     pub(super) fn replace(&mut self, node: NodeId, mime: bool, text: String) {
         let inside = self.inside(node);
         self.order.retain(|one| !inside.contains(one));
+        // In the plan part 0 is the message itself, also one that `enclose` has made.
         let part = if node == self.root() { 0 } else { node.0 };
         let part = u32::try_from(part).unwrap_or(u32::MAX);
         // The MIME fields that the host will write into the header of the message.

@@ -197,7 +197,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Counts the bytes of a text that is put into the message. Fails if they exceed the limit.
+    /// Counts the bytes of a text that is put into the message. Fails if all such texts together
+    /// exceed the limit.
     fn count_replaced(&mut self, len: usize) -> Result<()> {
         self.replaced_body = self.replaced_body.saturating_add(len);
         let limit = u64::from(self.limits.replaced_body);

@@ -188,7 +188,7 @@ mod tests {
         let mut state = 1_u32;
         let letters = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // The highest bit is the one that repeats last.
+            // Of all bits, the highest one has the longest period.
             if state >> 31 == 0 { 'a' } else { 'b' }
         });
         let text: String = letters.take(200_000).collect();

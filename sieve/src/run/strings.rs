@@ -152,7 +152,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Applies the modifiers of `set` or `extracttext`, in the order of the list (RFC 5229 §4.1).
+    /// Applies the modifiers of `set` or `extracttext`, which the checker has put into their order
+    /// (RFC 5229 §4.1).
     pub(super) fn modify(&mut self, mut value: String, modifiers: &[Modifier]) -> Result<String> {
         for modifier in modifiers {
             self.fuel.bytes(value.len())?;

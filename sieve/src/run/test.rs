@@ -31,7 +31,8 @@ impl Run<'_> {
         Ok(result)
     }
 
-    /// Returns whether every test has the result `result`. Stops at the first one that has another.
+    /// Returns whether every test has the result `result`. Stops at the first test with another
+    /// result.
     fn all_are(&mut self, frame: &mut Frame<'_>, tests: &[Test], result: bool) -> Result<bool> {
         for test in tests {
             if self.test(frame, test)? != result {

@@ -229,7 +229,6 @@ fn actions_in_conflict_fail_when_they_are_executed() {
 
 #[test]
 fn the_place_of_both_actions_in_conflict_is_told() {
-    // The span of a command is its index.
     let error = run(vec![keep(), CommandKind::Discard, reject("a")]).error.unwrap();
     // The span of a command begins at its index.
     assert_eq!(error.place.span.start, 2);

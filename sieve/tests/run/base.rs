@@ -202,7 +202,7 @@ fn a_bad_regex_of_variables_is_an_error() {
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     let error = outcome.error.unwrap();
     assert!(matches!(error.kind, RuntimeErrorKind::BadRegex { .. }), "{error}");
-    // Where every test has its span.
+    // The span of every test begins at 100.
     assert_eq!(error.place.span.start, 100);
     assert_eq!(outcome.plan, Plan::keep_only());
 }
@@ -213,7 +213,7 @@ fn an_error_drops_what_was_decided() {
     let commands = vec![create("x"), keep(), error];
     let outcome = TestInput::new(MESSAGE).run(&script(commands), &TestWorld::default());
     assert_eq!(outcome.plan, Plan::keep_only());
-    // The span of a command is its index.
+    // The span of a command begins at its index.
     let error = outcome.error.unwrap();
     assert_eq!((error.to_string().as_str(), error.place.span.start), ("no", 2));
 }

@@ -228,7 +228,7 @@ fn a_test_of_the_body_of_the_largest_message_is_affordable() {
             assert_eq!(error(&largest, &[test]), None, "{transform:?} {match_type:?}");
         }
     }
-    // It stays bounded: the work of many tests ends.
+    // More tests than the fuel suffices for end the run.
     let many = vec![(BodyTransform::Text, MatchType::Contains, "zzz"); 20];
     assert_eq!(error(&largest, &many), Some(RuntimeErrorKind::OutOfFuel));
 }

@@ -216,12 +216,11 @@ fn an_included_script_sees_the_current_part_as_the_message() {
 
 #[test]
 fn break_leaves_loops() {
-    // Of the 6 parts, 3 have parts in them: the message, the alternative, and the enclosed message.
-    // Only in these the inner loop runs at all.
+    // Of the 6 parts, 3 have parts in them: the message, `alternative` and `rfc822`. Only in these
+    // the inner loop runs at all.
     let leave =
         |loops| each(vec![each(vec![set(A, "1"), CommandKind::Break { loops }]), set(A, "2")]);
     assert_eq!(run(vec![leave(2), set(A, "3")]).1, ["1", "3"]);
-    // Of the six parts, three have parts inside: only there the inner loop runs.
     let one = run(vec![leave(1), set(A, "3")]).1;
     assert_eq!(one.iter().filter(|value| *value == "1").count(), 3);
     assert_eq!(one.iter().filter(|value| *value == "2").count(), 6);

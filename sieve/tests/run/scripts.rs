@@ -96,7 +96,8 @@ fn lists_files_by_address_and_by_list() {
 
 #[test]
 fn vacation_answers_between_two_days() {
-    // The script answers from 24 December to 6 January, in a zone an hour east of UTC.
+    // The script answers from 24 December to 6 January in the zone +0100, where 23:00 in UTC is
+    // midnight.
     let mut world = TestWorld::default();
     let mut answers = |now: &str, message: &str| {
         world.now = now.parse().unwrap();
@@ -104,7 +105,6 @@ fn vacation_answers_between_two_days() {
         assert_eq!(stores(&plan), ["Inbox []"]);
         plan.actions.iter().any(|action| matches!(action, Action::Vacation(_)))
     };
-    // The script names the days in the zone +0100, where 23:00 in UTC is midnight.
     let message = "Subject: Hello\r\n\r\nText";
     assert!(!answers("2026-12-23T22:59:59Z", message));
     assert!(answers("2026-12-23T23:00:00Z", message));

@@ -187,9 +187,9 @@ fn includes_are_executed_once_if_they_say_so() {
 
 #[test]
 fn what_is_included_once_is_no_recursion() {
-    // `x` includes itself and the main script again, both with `:once`: neither runs a second time.
+    // `x` includes itself and the main script, both with `:once`: both run already, and neither
+    // runs a second time.
     let once = |name| CommandKind::Include(Include { once: true, ..include(name) });
-    // `x` includes itself and the main script with `:once`: both run already.
     let main = vec![included("x"), set(SHARED, "$shared-main")];
     let inner = vec![once("x"), once("main"), set(SHARED, "x")];
     let world = world_with(vec![("x", inner), ("main", main.clone())]);

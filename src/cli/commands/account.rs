@@ -254,8 +254,8 @@ async fn list(context: &CommandContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the id of an account that is about to be changed, with `--json`: afterwards it may not
-/// have the address any more by which it was named.
+/// With `--json`, returns the id of an account that is about to be changed: after the change the
+/// account may no longer have the address that `account` names.
 async fn id_for_json(account: &str, context: &CommandContext) -> Result<Option<String>, Failure> {
     match context.json {
         true => Ok(Some(find_account(account, context).await?.id)),

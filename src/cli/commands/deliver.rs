@@ -56,7 +56,8 @@ fn with_temporary_failures<T>(work: impl FnOnce() -> Result<T, Failure>) -> Resu
     }
 }
 
-/// Whether the arguments name the command `deliver`, even if they are wrong otherwise.
+/// Whether the arguments name the command `deliver`, even if they are wrong otherwise: a usage
+/// error must not bounce the message, either.
 pub(in crate::cli) fn is_deliver(words: impl Iterator<Item = String>) -> bool {
     let mut words = words.skip(1);
     while let Some(word) = words.next() {

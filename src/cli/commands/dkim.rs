@@ -169,8 +169,8 @@ fn settings(key: &SigningKey, file: &Path) -> String {
     )
 }
 
-/// Creates the key file, which only its owner can read; returns whether the service's group can,
-/// too.
+/// Creates the key file. Its owner can read it, and the service's group as [`let_group_read`] says.
+/// Returns whether the group can.
 fn write(path: &Path, pem: &[u8]) -> std::io::Result<bool> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         create_open_folder(folder)?;

@@ -105,8 +105,8 @@ pub(in crate::cli) async fn restore(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     let split = |answer: <MailRestore as VendorMethod>::Answer| {
-        let done = answer.restored.into_iter().map(|(id, new)| (id, format!(" as {new}")));
-        (done.collect(), answer.not_restored)
+        let changed = answer.restored.into_iter().map(|(id, new)| (id, format!(" as {new}")));
+        (changed.collect(), answer.not_restored)
     };
     change_each::<MailRestore, _>(
         context,
@@ -134,8 +134,8 @@ pub(in crate::cli) async fn flag(args: FlagArgs, context: &CommandContext) -> Re
     let split = |answer: <MailFlag as VendorMethod>::Answer| {
         let join = |keywords: BTreeSet<String>| keywords.into_iter().collect::<Vec<_>>().join(" ");
         let flagged = answer.flagged.into_iter();
-        let done = flagged.map(|(id, keywords)| (id, format!(": {}", join(keywords))));
-        (done.collect(), answer.not_flagged)
+        let changed = flagged.map(|(id, keywords)| (id, format!(": {}", join(keywords))));
+        (changed.collect(), answer.not_flagged)
     };
     change_each::<MailFlag, _>(context, &args.account, arguments, "flagged", split).await
 }
@@ -164,6 +164,7 @@ pub(in crate::cli) async fn purge(
         let arguments = MailPurgeArguments { ids: Some(args.emails), all: false };
         let split = |answer| match answer {
             MailPurgeAnswer::Named { purged, not_purged } => (plain(purged), not_purged),
+            // The service does not answer so if ids are named.
             MailPurgeAnswer::All { .. } => (Vec::new(), BTreeMap::new()),
         };
         return change_each::<MailPurge, _>(context, &args.account, arguments, "purged", split)
@@ -207,8 +208,8 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
 }
 
 /// Returns the ids, each with an empty remark.
-fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
-    done.into_keys().map(|id| (id, String::new())).collect()
+fn plain(changed: BTreeMap<String, ()>) -> Vec<(String, String)> {
+    changed.into_keys().map(|id| (id, String::new())).collect()
 }
 
 /// Calls a method that changes several emails, and prints for each of them what happened.

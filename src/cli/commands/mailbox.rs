@@ -253,8 +253,8 @@ async fn list(args: &AccountArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
-/// Returns the names on the command line of rights that are named as in JMAP, separated by commas;
-/// `all` for all.
+/// Takes the JMAP names of rights, and returns their names on the command line, separated by
+/// commas; `all` for all rights.
 fn short(rights: &[String]) -> String {
     if rights.len() == RIGHTS.len() {
         return "all".into();

@@ -54,8 +54,8 @@ pub(in crate::cli) fn json(value: &impl Serialize) {
     write(&format!("{value:#}\n"));
 }
 
-/// Writes the line `done` about an object that was removed; with `as_json`, the object `removed`
-/// with its name in place of the line.
+/// Writes the line `done` about something that was removed; with `as_json`, writes
+/// `{"removed": NAME}` instead.
 pub(in crate::cli) fn removed(as_json: bool, name: &str, done: &str) {
     if as_json {
         json(&serde_json::json!({ "removed": name }));

@@ -52,7 +52,7 @@ pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failur
         output::json(&files);
     }
     let refused = files.iter().filter(|file| !file.diagnostics.is_empty()).count();
-    // Files with errors are not formatted, either; they are told of apart.
+    // `is_formatted` is false for files with errors, too, which are reported on their own.
     let unformatted = files.iter().filter(|file| !file.is_formatted).count() - refused;
     let plural =
         |count: usize| if count == 1 { "1 script".into() } else { format!("{count} scripts") };
@@ -67,7 +67,8 @@ pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failur
     Ok(())
 }
 
-/// Formats one file. With `only_check`, it is only found out whether the file is formatted.
+/// Formats one file. With `only_check`, writes nothing, and prints the name of the file if it is
+/// not formatted.
 fn format_file(
     path: &Path,
     only_check: bool,

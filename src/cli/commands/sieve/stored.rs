@@ -1,4 +1,5 @@
-//! The commands `sieve dry-run` and `sieve apply`, which run a script over stored mail in steps.
+//! The commands `sieve dry-run` and `sieve apply`, which run a script over stored mail, a few
+//! emails with each call of the service.
 
 use std::path::Path;
 
@@ -64,7 +65,7 @@ pub(super) async fn run<M: StoredMethod>(
     let script_name = format!("{kind} {}", args.script);
     let mut report = StoredReport::new(M::CHANGES, script_name, args.mailbox.clone());
     let ended = tokio::select! {
-        ended = steps::<M>(&args, (name, script), &account.id, context, &mut report) => ended,
+        ended = run_all::<M>(&args, (name, script), &account.id, context, &mut report) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
     // What was done before an error or an interruption is printed, too.
@@ -74,10 +75,10 @@ pub(super) async fn run<M: StoredMethod>(
     ended
 }
 
-/// Calls the method until the script ran over all emails, or over as many as `--newest` says, and
-/// adds them to the report. Either the name of a stored script or the source of a script, in
+/// Calls the method until the script ran over all emails, or over as many as `--newest` says. Adds
+/// these emails to the report. Either the name of a stored script or the source of a script, in
 /// base64, is given.
-async fn steps<M: StoredMethod>(
+async fn run_all<M: StoredMethod>(
     args: &StoredArgs,
     (name, script): (Option<String>, Option<String>),
     account: &str,

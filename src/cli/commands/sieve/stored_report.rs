@@ -103,7 +103,7 @@ impl StoredCounts {
 
 /// The emails that the script ran over, and their counts.
 pub(super) struct StoredReport {
-    /// As for `new`.
+    /// Whether the command was `sieve apply`, and not `sieve dry-run`.
     has_changed: bool,
     script: String,
     mailbox: String,

@@ -135,6 +135,7 @@ async fn index(
             }
             emails.push(Email { id, size: row.size, keywords: row.keywords });
         }
+        // Only an empty page has no last email, and nothing comes after it.
         if after.is_none() {
             break;
         }

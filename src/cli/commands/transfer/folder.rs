@@ -242,7 +242,8 @@ impl Folder {
 
     /// Removes a file, unless another file has the name by now. The file is moved aside (to
     /// `NAME.PID`) and looked at there: after a look at `name` itself, another program could still
-    /// replace the file. While `file` is open, no other file can have its inode.
+    /// replace the file. Another file gets its name back. While `file` is open, no other file can
+    /// have its inode.
     pub(super) fn remove_if_same(&self, name: &[u8], file: &File) -> io::Result<()> {
         let aside = [name, format!(".{}", std::process::id()).as_bytes()].concat();
         match rustix::fs::renameat(&self.0, name, &self.0, &*aside) {
@@ -262,8 +263,8 @@ impl Folder {
         self.remove(&aside)
     }
 
-    /// Creates a file that everyone may read, as other mail programs must. Returns `None`, and
-    /// changes nothing, if the file exists.
+    /// Creates a file with the mode 0644 less the umask. Returns `None`, and changes nothing, if
+    /// the file exists.
     pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<Option<File>> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -3,8 +3,9 @@
 //! - A message is written under a temporary name and then renamed, or appended to an mbox file with
 //!   its length. So only the last message of an mbox file may be incomplete after an interrupted
 //!   export. The next export writes it again.
-//! - Keywords that have no place in the name of the file are written before the message: into the
-//!   ledger (`transfer::ledger`).
+//! - In a Maildir or a tree of .eml files, keywords that have no place in the name of the file are
+//!   written into the ledger (`transfer::ledger`), before the message. An mbox file has the
+//!   keywords beside the message.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;

@@ -157,6 +157,7 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
+                // `scripts::survey` has read this link.
                 FileKind::Link if is_root && entry.name == scripts::ACTIVE.as_bytes() => {}
                 FileKind::Folder
                     if is_root && !is_maildir && HOME_MAILDIRS.contains(&entry.name.as_slice()) =>
@@ -195,7 +196,8 @@ impl SurveyWalk<'_> {
         SurveyWalk { root: Arc::new(folder), root_path, format, out }.add_folder(&[])
     }
 
-    /// Adds a folder with `new` or `cur` as a mailbox. Another folder is passed over.
+    /// Adds a folder with `new` or `cur` as a mailbox, as [`Self::add`] does. Another folder is
+    /// passed over.
     fn add_maildir(
         &mut self,
         folder: &Folder,
@@ -280,8 +282,8 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    /// Adds a mailbox with the path and role of its card, or at `mailbox_path` if it has no valid
-    /// card. If that is `None`, the path is skipped.
+    /// Adds a mailbox with the path and role of its card, or else at `mailbox_path`. If it has
+    /// neither a valid card nor a `mailbox_path`, it is skipped.
     fn add(
         &mut self,
         path: &[Vec<u8>],

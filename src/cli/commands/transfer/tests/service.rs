@@ -305,8 +305,8 @@ fn import_that_a_quota_stopped_is_continued_by_another_one() {
         );
         assert_eq!(bed.index("ann@example.org").await.len(), 3);
         let changes = AccountChanges { quota_emails: Some(None), ..AccountChanges::default() };
-        let wish = With(AccountRef::by_name("ann@example.org"), Nullable(changes));
-        bed.context.client.call::<AccountSet>(wish).await.unwrap();
+        let args = With(AccountRef::by_name("ann@example.org"), Nullable(changes));
+        bed.context.client.call::<AccountSet>(args).await.unwrap();
         bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
         assert_eq!(bed.index("ann@example.org").await.len(), 4);
     });
