@@ -206,8 +206,8 @@ fn add_fcc(line: &mut Line, fcc: Option<&FccIntent>) {
 }
 
 /// Returns whether a line is the expected one. Versions and `:tracked` are not compared, and the
-/// importance only if it is expected. An expected `inbox` stands for an explicit or implicit keep. Of
-/// `mark-duplicate` the key is compared, and `:until` only if it is expected.
+/// importance only if it is expected. An expected `inbox` stands for an explicit or implicit keep.
+/// Of `mark-duplicate` the key is compared, and `:until` only if it is expected.
 pub fn is_equal(expected: &Line, actual: &PlanLine) -> bool {
     let is_inbox =
         expected.head == "inbox" && matches!(actual.line.head.as_str(), "keep" | "implicit-keep");
