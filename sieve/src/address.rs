@@ -157,8 +157,8 @@ pub(crate) fn is_atext(c: char) -> bool {
 }
 
 /// Returns whether a text is a domain that a host can have (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or
-/// an address literal, of which only the characters are checked. A domain may have one label only,
-/// letters beyond ASCII, and underscores, which are in use.
+/// an address literal, of which only the characters are checked. A domain may be a single label,
+/// and may have letters beyond ASCII, and underscores, which are in use.
 pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {

@@ -89,7 +89,7 @@ struct Known {
     /// The tests of the package.
     tests: BTreeSet<String>,
     /// The tests of the program that runs the scripts. `None` if the package stands without it;
-    /// then every name of one counts as known.
+    /// then every name with `host::` counts as known.
     host: Option<BTreeSet<String>>,
 }
 

@@ -49,7 +49,7 @@ pub enum TestKind {
         comparison: Comparison,
     },
     Date(Box<DateTest>),
-    /// RFC 5260 §5. Without a zone, that of the account.
+    /// RFC 5260 §5. Without a zone, the zone of the account counts.
     CurrentDate {
         zone: Option<Keyword<UtcOffset>>,
         part: Keyword<DatePart>,

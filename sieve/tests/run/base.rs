@@ -23,8 +23,8 @@ pub const MESSAGE: &str = "From: \"Coyote, W.\" <Coyote@Desert.example>\r\n\
     \r\n\
     Hello\r\n";
 
-/// Returns whether a script cancels the implicit keep of [`MESSAGE`]. That of [`probe`] does so if
-/// its test is true.
+/// Returns whether a script cancels the implicit keep of [`MESSAGE`]. A script of [`probe`]
+/// does so if its test is true.
 pub fn is_filed(script: &Script) -> bool {
     let outcome = TestInput::new(MESSAGE).run(script, &TestWorld::default());
     assert_eq!(outcome.error, None);

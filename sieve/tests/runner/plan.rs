@@ -28,7 +28,7 @@ impl PlanLine {
 }
 
 /// Writes a plan: the actions in their order, then the implicit keep, then the records of the
-/// `duplicate` test.
+/// `duplicate` test. A `discard` without an effect is left out.
 pub fn lines(plan: &Plan) -> Vec<PlanLine> {
     let mut lines: Vec<PlanLine> = plan.actions.iter().map(action).collect();
     if let Some(keep) = &plan.implicit_keep {
@@ -41,7 +41,7 @@ pub fn lines(plan: &Plan) -> Vec<PlanLine> {
     lines
 }
 
-/// Puts expected lines in the order of [`lines`].
+/// Puts expected lines in the order of [`lines`], and leaves out what [`lines`] leaves out.
 pub fn normalise(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort_by_key(order);
     drop_discard(&mut lines, |line| line);
@@ -207,6 +207,7 @@ fn add_fcc(line: &mut Line, fcc: Option<&FccIntent>) {
 
 /// Returns whether a line is the expected one. Versions and `:tracked` are not compared, and the
 /// importance only if it is expected. An expected `inbox` stands for an explicit or implicit keep.
+/// Of `mark-duplicate` the key is compared, and `:until` only if it is expected.
 pub fn is_equal(expected: &Line, actual: &PlanLine) -> bool {
     let is_inbox =
         expected.head == "inbox" && matches!(actual.line.head.as_str(), "keep" | "implicit-keep");

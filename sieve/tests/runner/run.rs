@@ -214,8 +214,8 @@ fn may_fail(step: &Step) -> bool {
     matches!(&step.goal, Goal::Expect(lines) if lines.iter().any(|line| line.head == "fails"))
 }
 
-/// Compares the error of a run with an expected one, whose kind and place may be left out. A place
-/// is one in the main script.
+/// Compares the error of a run with an expected one, whose kind and place may be left out. An
+/// expected place is in the main script.
 fn compare_error(line: &Line, outcome: &Outcome, index: &LineIndex<'_>) -> Result<(), String> {
     let Some(error) = &outcome.error else {
         return Err(format!("the run succeeds: {}", text(&lines(&outcome.plan))));
