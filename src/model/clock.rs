@@ -114,9 +114,10 @@ impl UtcMillis {
             && shape(13, b':')
             && shape(16, b':');
         let end = text.get(19..)?;
-        let digits =
-            end.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-        let zone = digits.unwrap_or(end);
+        // What follows the fraction of the second, if there is one.
+        let zone = end
+            .strip_prefix('.')
+            .map_or(end, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
         let zoned = zone == "Z"
             || (zone.len() == 6
                 && zone.starts_with(['+', '-'])

@@ -89,9 +89,9 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
 }
 
 /// Whether an answer concerns every message alike: the relay closes the connection, or refuses for
-/// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6). Servers ask for either with status
-/// 5.7.0 too, whatever the code. After MAIL, that status is about a recipient or the message: it
-/// stands for any matter of security (RFC 3463 §3.8).
+/// want of TLS or authentication (RFC 3207 §4, RFC 4954 §6). In the answer to MAIL, servers ask for
+/// either with status 5.7.0 too, whatever the code. At the later stages that status is about a
+/// recipient or the message: it stands for any matter of security (RFC 3463 §3.8).
 fn concerns_relay(stage: SmtpStage, answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538)
         || (stage == SmtpStage::Sender && answer.status == [5, 7, 0])
