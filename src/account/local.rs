@@ -228,7 +228,8 @@ impl Directory {
                     address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
                 let row = match row {
                     Ok(row) => row,
-                    // A damaged row of the alias domain itself (`@@`) is written anew below.
+                    // A damaged row of the alias domain itself (`@@`) is written anew below. Other
+                    // damaged rows are passed over: a repair of one may then bring a conflict back.
                     Err(damage) if is_in_alias && !address.starts_with("@@") => return Err(damage),
                     Err(_) => continue,
                 };
@@ -401,8 +402,8 @@ impl Directory {
         address: &Address,
     ) -> Result<(), Error> {
         // If the row of the address is lost, the id tells whether the address was of this account.
-        // A new account (`None`) has no id yet: the id of the site is passed, which never has
-        // addresses.
+        // A new account (`None`) has no id yet. The id of the site stands for it, because the site
+        // never has addresses.
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let (cache, settings) = (self.cache()?, self.settings().get());
         for (id, name) in self.0.store.snapshot().account_names()? {

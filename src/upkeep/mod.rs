@@ -109,10 +109,11 @@ pub struct Upkeep {
 }
 
 enum StepResult {
-    /// The task has nothing more to do; at most it did the last of its work. The account's next
-    /// task follows in the same turn.
+    /// The task has nothing more to do, and did little or nothing. The account's next task follows
+    /// in the same turn.
     Idle,
-    /// `has_more` says whether the task has more steps.
+    /// The step did so much that the account's turn ends. `has_more` says whether the task has more
+    /// steps.
     Worked { has_more: bool },
 }
 

@@ -41,8 +41,8 @@ fn broken_encodings_are_decoded_as_far_as_possible() {
     }
 }
 
-/// Regression test: a footer of a mailing list became garbage in a text, and five bytes of a
-/// picture.
+/// Regression test: the footer that a mailing list puts after base64 was decoded, so that a text
+/// ended with garbage and a picture had five bytes too many.
 #[test]
 fn base64_after_padding_is_decoded_only_if_it_is_valid() {
     for (bytes, wanted, is_broken) in [
@@ -101,7 +101,8 @@ fn uuencode_is_decoded_between_begin_and_end() {
         (coded, b"Gr\xfc\xdfe <", false),
         ("begin 644 x\n#0V%T\n", b"Cat", true),
         ("begin 644 x\nM0V%T\n`\nend\n", b"Cat", true),
-        // Mail servers strip blanks at the end of a line, which stand for zero bits.
+        // Mail servers strip blanks at the end of a line. They stand for zero bits, so that bytes are
+        // missing; a line that has its length only is left out.
         ("begin 644 x\n#1P\n#0V%T\n`\nend\n", b"G\0\0Cat", true),
         ("begin 644 x\n#\n#0V%T\n`\nend\n", b"Cat", true),
         ("no beginning\nat all", b"no beginning\nat all", true),
@@ -133,7 +134,8 @@ fn long_quoted_printable_line_is_not_held_whole() {
 fn quoted_printable_line_of_blanks_is_searched_once() {
     for unit in ["=", " ", " =", "= \t"] {
         let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
-        // Each end, with whether the held line is cut after it, whatever `unit` is.
+        // Each end, with whether the held line is cut after it with every `unit`. With `false` it
+        // is cut after some and not after others, and nothing is asserted.
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
             for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {

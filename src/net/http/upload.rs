@@ -142,6 +142,8 @@ pub(super) async fn collect(
     max: usize,
 ) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
+    // Room for as many uploads of the largest size as may run at once; if that is less than an
+    // account may have by default, the default.
     let per_account = (max as u64)
         .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
         .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);

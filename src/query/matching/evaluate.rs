@@ -231,9 +231,9 @@ impl Node {
         }
     }
 
-    /// What deciding the node reads beyond the metadata: 0 nothing, 1 rows of the thread, 2 the
-    /// content row, 3 the index and perhaps the message, 4 the index and perhaps the header. The
-    /// cheaper parts are decided first.
+    /// In which order the parts of a node are decided, the lowest first, by what deciding one reads
+    /// beyond the metadata: 0 nothing, 1 rows of the thread, 2 the content row, 3 the index and
+    /// perhaps the message, 4 the index and perhaps the header.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {

@@ -17,7 +17,8 @@ fn unsupported(keyword: &str) -> Reply {
 }
 
 /// Reads the parameters of MAIL: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET
-/// and ENVID (RFC 3461), AUTH (RFC 4954 §5). Of a repeated parameter the last counts.
+/// and ENVID (RFC 3461), AUTH (RFC 4954 §5). The parser has put the keywords into upper case. Of a
+/// repeated parameter the last counts.
 ///
 /// # Errors
 /// The refusal; then the envelope must not be used.
