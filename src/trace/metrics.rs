@@ -207,7 +207,7 @@ pub fn set_queue_held(is_held: bool) {
     METRICS.queue_held.set(i64::from(is_held));
 }
 
-/// Returns all metrics in the text format of OpenMetrics.
+/// Returns all metrics in the text format of `OpenMetrics`.
 #[must_use]
 pub fn openmetrics_text() -> String {
     let mut out = String::new();
