@@ -103,7 +103,7 @@ pub enum WarningKind {
     MailboxNotFound { name: String },
     #[error("the mailbox `{name}` accepts no mail: the message goes to the Inbox")]
     MailboxRefused { name: String },
-    #[error("the message was redirected too often: it is kept")]
+    #[error("the message was redirected too often: it is not sent on again")]
     RedirectLoop,
     #[error("the message is redirected to `{0}` already")]
     RedirectRepeated(String),

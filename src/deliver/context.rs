@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use super::version::EditedVersions;
 use super::{LoadedScripts, Settings};
 use crate::account::ResolvedAddress;
+use crate::filter::EditedMessage;
 use crate::message::header::Header;
 use crate::message::{auto::AutoReplyFacts, catch_parser_panic};
 use crate::model::{
@@ -49,15 +50,22 @@ impl DeliveryContext<'_> {
     /// Returns the facts in the header that decide about an answer. A message whose header cannot
     /// be parsed is not answered.
     pub(super) fn facts(&self) -> &AutoReplyFacts {
-        self.facts.get_or_init(|| {
-            let unreadable = || AutoReplyFacts {
-                suppress: Some("the header of the message cannot be read".into()),
-                ..AutoReplyFacts::default()
-            };
-            catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header))
-                .unwrap_or_else(unreadable)
-        })
+        self.facts.get_or_init(|| read_facts(self.header))
     }
+
+    /// Returns the facts in the header that a script has edited, with what speaks against an answer
+    /// in the header as received: an edit may silence an answer, and cannot bring one about.
+    pub(super) fn edited_facts(&self, message: &EditedMessage) -> AutoReplyFacts {
+        read_facts(&Header::split(&message.0)).with_findings_of(self.facts())
+    }
+}
+
+fn read_facts(header: &Header<'_>) -> AutoReplyFacts {
+    let unreadable = || AutoReplyFacts {
+        suppress: Some("the header of the message cannot be read".into()),
+        ..AutoReplyFacts::default()
+    };
+    catch_parser_panic("a header", || AutoReplyFacts::of_header(header)).unwrap_or_else(unreadable)
 }
 
 /// Returns a number for the Message-ID of what a transaction makes an account send for a recipient.

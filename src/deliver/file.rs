@@ -32,6 +32,9 @@ use crate::store::{
 };
 use crate::vacation::{DueReply, NoReplyReason, ReplyDecision, Silence};
 
+/// The most bytes of the name of a mailbox that an error and a step show.
+const MAX_SHOWN_PATH_BYTES: usize = 200;
+
 /// A recipient for whom the message is filed now, with its index in the job.
 type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
 
@@ -44,6 +47,15 @@ struct JoinedEmail<'a> {
     /// The targets and keywords that are planned for any of the recipients.
     targets: BTreeSet<&'a StoreTarget>,
     keywords: BTreeSet<String>,
+}
+
+/// A mailbox of a script that could not be created (RFC 5490 §3.2).
+struct RefusedMailbox {
+    path: String,
+    /// How the step of the command that named it begins.
+    step: String,
+    /// What becomes of the message, or of its copy.
+    instead: &'static str,
 }
 
 /// What was filed of one version of the message.
@@ -68,7 +80,8 @@ pub(super) fn file(
     let served = txn.delivery(context.hash)?;
     let fresh = fresh_recipients(txn, job, served.as_ref())?;
     let former = served.as_ref().map_or(&[][..], |served| &served.emails);
-    let emails = file_emails(txn, &fresh, former, message)?;
+    let mut refused = Vec::new();
+    let emails = file_emails(txn, &fresh, former, message, &mut refused)?;
     let first_former = former.first().map(|first| first.email);
     let email = emails.first().map(|version| version.filed.email).or(first_former);
     record(txn, context.hash, &fresh, &emails)?;
@@ -88,7 +101,7 @@ pub(super) fn file(
         txn.report_submission(submission, returned, email)?;
     }
     for (_, _, work) in &fresh {
-        write_scripts(txn, &work.writes, email)?;
+        write_scripts(txn, &work.writes, email, &mut refused)?;
     }
     count_rules(txn, &fresh)?;
     // Nothing is decided if no recipient is fresh. Nor is it for recipients without scripts if an
@@ -99,7 +112,9 @@ pub(super) fn file(
     } else {
         let is_due =
             is_fresh(job.answer.recipient) && (first_former.is_none() || job.answer.is_scripted);
-        let decision = answer(txn, job, is_due, email)?;
+        let decision = answer(txn, job, is_due, email, &mut refused)?;
+        let mut steps = joined_steps(&fresh);
+        report_refused(txn, &refused, email, &mut steps)?;
         // The decision names the recipient that is answered, or else the first fresh one.
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
@@ -116,7 +131,7 @@ pub(super) fn file(
                 sender: context.envelope.sender.clone(),
                 recipient: recipient.address.clone(),
                 verdict: outcome::verdict(&decision),
-                steps: joined_steps(&fresh),
+                steps,
             })?;
         }
         decision
@@ -166,6 +181,7 @@ fn file_emails(
     fresh: &[Fresh<'_>],
     former: &[DeliveredEmail],
     message: &EncodedMessage,
+    refused: &mut Vec<RefusedMailbox>,
 ) -> Result<Vec<FiledVersion>, Error> {
     let mut joined: Vec<JoinedEmail<'_>> = Vec::new();
     for (_, recipient, work) in fresh {
@@ -190,7 +206,7 @@ fn file_emails(
             }
         }
     }
-    joined.into_iter().map(|email| file_email(txn, email, former, message)).collect()
+    joined.into_iter().map(|email| file_email(txn, email, former, message, refused)).collect()
 }
 
 /// Adds the mailboxes and keywords to the email of the same version in `former`, unless that is
@@ -200,6 +216,7 @@ fn file_email(
     joined: JoinedEmail<'_>,
     former: &[DeliveredEmail],
     message: &EncodedMessage,
+    refused: &mut Vec<RefusedMailbox>,
 ) -> Result<FiledVersion, Error> {
     let JoinedEmail { planned, prefix, targets, mut keywords } = joined;
     let version = planned.version();
@@ -207,14 +224,14 @@ fn file_email(
         // An email that the owner has destroyed meanwhile does not come back.
         let known = txn.snapshot().email(txn.account(), filed.email)?;
         if let Some(known) = known {
-            let mut mailboxes = mailboxes(txn, &targets)?;
+            let mut mailboxes = mailboxes(txn, &targets, refused)?;
             mailboxes.extend(known.mailboxes);
             keywords.extend(known.keywords);
             txn.update_email(filed.email, mailboxes, bounded(keywords))?;
         }
         return Ok(FiledVersion { filed: *filed, thread: None });
     }
-    let mailboxes = mailboxes(txn, &targets)?;
+    let mailboxes = mailboxes(txn, &targets, refused)?;
     let (email, thread) = txn.create_email(&NewEmail {
         message: planned.edited.as_ref().map_or(message, |edited| &edited.rows),
         prefix,
@@ -231,8 +248,9 @@ fn file_email(
 fn mailboxes(
     txn: &mut Txn<'_>,
     targets: &BTreeSet<&StoreTarget>,
+    refused: &mut Vec<RefusedMailbox>,
 ) -> Result<BTreeSet<MailboxUid>, Error> {
-    targets.iter().map(|target| mailbox(txn, target)).collect()
+    targets.iter().map(|target| mailbox(txn, target, refused)).collect()
 }
 
 /// Returns the first `limits::MAX_KEYWORDS` of these keywords.
@@ -301,9 +319,37 @@ fn joined_steps(fresh: &[Fresh<'_>]) -> Vec<FilterStep> {
     steps
 }
 
+/// Writes for each mailbox that could not be created an error of its script, and a step.
+fn report_refused(
+    txn: &mut Txn<'_>,
+    refused: &[RefusedMailbox],
+    email: Option<EmailId>,
+    steps: &mut Vec<FilterStep>,
+) -> Result<(), Error> {
+    for (index, RefusedMailbox { path, step, instead }) in refused.iter().enumerate() {
+        if refused.iter().take(index).any(|known| known.path == *path && known.step == *step) {
+            continue;
+        }
+        let found = steps.iter().find(|known| known.action.starts_with(step));
+        let (script, line) =
+            found.map_or_else(|| (String::new(), 0), |step| (step.script.clone(), step.line));
+        let path = path.get(..path.floor_char_boundary(MAX_SHOWN_PATH_BYTES)).unwrap_or(path);
+        let message = format!("the mailbox `{path}` could not be created: {instead}");
+        steps.truncate(limits::MAX_FILTER_STEPS - 1);
+        let action = format!("failed: {message}");
+        steps.push(FilterStep { script: script.clone(), line, action });
+        txn.add_script_error(&ScriptError { at: txn.now(), script, line, message, email })?;
+    }
+    Ok(())
+}
+
 /// Returns the mailbox of a target, which may be created. The Inbox takes the place of one that is
 /// gone, or cannot be created.
-fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error> {
+fn mailbox(
+    txn: &mut Txn<'_>,
+    target: &StoreTarget,
+    refused: &mut Vec<RefusedMailbox>,
+) -> Result<MailboxUid, Error> {
     let inbox = txn.state().inbox;
     Ok(match target {
         StoreTarget::Inbox => inbox,
@@ -311,9 +357,17 @@ fn mailbox(txn: &mut Txn<'_>, target: &StoreTarget) -> Result<MailboxUid, Error>
             let found = txn.snapshot().mailbox(txn.account(), *uid)?;
             found.filter(|mailbox| !mailbox.destroyed).map_or(inbox, |_| *uid)
         }
-        StoreTarget::Create { path, role } => {
-            txn.create_mailbox_path(path, *role)?.unwrap_or(inbox)
-        }
+        StoreTarget::Create { path, role } => match txn.create_mailbox_path(path, *role)? {
+            Some(uid) => uid,
+            None => {
+                refused.push(RefusedMailbox {
+                    path: path.clone(),
+                    step: format!("fileinto {path}"),
+                    instead: "the message goes to the Inbox",
+                });
+                inbox
+            }
+        },
     })
 }
 
@@ -323,6 +377,7 @@ fn write_scripts(
     txn: &mut Txn<'_>,
     scripts: &ScriptWrites,
     email: Option<EmailId>,
+    refused: &mut Vec<RefusedMailbox>,
 ) -> Result<(), Error> {
     for PlannedAction { new: NewAction { action, bytes }, copy } in &scripts.actions {
         let last = txn.state().last_action;
@@ -332,7 +387,12 @@ fn write_scripts(
         if let Some(PlannedCopy { message, rows, fcc }) = copy
             && queued.0 > last
         {
-            copy::file_copy(txn, message, fcc, rows)?;
+            let instead = copy::file_copy(txn, message, fcc, rows)?;
+            refused.extend(instead.map(|instead| RefusedMailbox {
+                path: fcc.mailbox.clone(),
+                step: "notify".into(),
+                instead,
+            }));
         }
     }
     for version in &scripts.versions {
@@ -343,7 +403,7 @@ fn write_scripts(
     for (hash, until) in scripts.duplicates.iter().filter(|_| is_served) {
         txn.remember_duplicate(hash, *until)?;
     }
-    if let Some((script, line, message)) = &scripts.error {
+    for (script, line, message) in &scripts.errors {
         txn.add_script_error(&ScriptError {
             at: txn.now(),
             script: script.clone(),
@@ -379,6 +439,7 @@ fn answer(
     job: &AccountJob,
     is_due: bool,
     email: Option<EmailId>,
+    refused: &mut Vec<RefusedMailbox>,
 ) -> Result<ReplyDecision<ActionId>, Error> {
     let PlannedReply { due: DueReply { reply, told, memory }, charge: _, copy: rows } =
         match &job.answer.decision {
@@ -415,7 +476,12 @@ fn answer(
     let action = txn.queue_action(action, &bytes)?;
     txn.remember_told(told, &reply.recipient, memory)?;
     if let (Some(rows), Some(fcc)) = (rows, &reply.fcc) {
-        copy::file_copy(txn, &reply.message, fcc, rows)?;
+        let instead = copy::file_copy(txn, &reply.message, fcc, rows)?;
+        refused.extend(instead.map(|instead| RefusedMailbox {
+            path: fcc.mailbox.clone(),
+            step: "vacation".into(),
+            instead,
+        }));
     }
     Ok(ReplyDecision::Reply(action))
 }

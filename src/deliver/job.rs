@@ -98,12 +98,13 @@ pub(super) struct ScriptWrites {
     pub(super) refusal: Option<String>,
     /// The hashes of keys that the `duplicate` test remembers, and until when.
     pub(super) duplicates: Vec<([u8; 32], UtcMillis)>,
-    /// The steps of the decision, with one for `error`.
+    /// The steps of the decision, with one for a failed run and for each redirect that is not sent.
     pub(super) steps: Vec<FilterStep>,
     /// The rules that are counted.
     pub(super) fired: Vec<FiredRules>,
-    /// If a run failed: the script, the line and the reason, as in `FilterResult::error`.
-    pub(super) error: Option<(String, u32, String)>,
+    /// If a run failed, or a redirect was left out because of a loop: the script, the line and the
+    /// reason, as in `FilterResult::error`.
+    pub(super) errors: Vec<(String, u32, String)>,
 }
 
 impl PlannedEmail {

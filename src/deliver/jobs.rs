@@ -157,8 +157,8 @@ impl Deliverer {
             decision: ReplyDecision::Silent(Silence::new(reason, why)),
         };
         for (recipient, answer) in answers {
-            if let ScriptAnswer::Script(script) = answer {
-                let notifier = Notifier::Script(script);
+            if let ScriptAnswer::Script(script, edited) = answer {
+                let notifier = Notifier::Script(script, edited.as_ref());
                 let decision = self.plan_notice(context, account, *recipient, notifier, false)?;
                 return Ok(PlannedAnswer { recipient: *recipient, is_scripted: true, decision });
             }

@@ -20,6 +20,7 @@ mod rates;
 mod refuse;
 mod reports;
 mod scripts;
+mod targets;
 mod version;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,6 +6,7 @@
 use super::Deliverer;
 use super::context::{DeliveryContext, RecipientContext, nonce};
 use crate::account::{AccountSnapshot, OwnAddresses};
+use crate::filter::EditedMessage;
 use crate::message::rows_of_any;
 use crate::model::{Address, OriginalRecipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
@@ -29,8 +30,9 @@ pub(super) struct PlannedReply {
 pub(super) enum Notifier<'a> {
     /// The response of the account, which is on.
     Response(&'a VacationResponse),
-    /// The `vacation` action of a script.
-    Script(&'a vacation::Script),
+    /// The `vacation` action of a script. It answers an edited version of the message, if there is
+    /// one here.
+    Script(&'a vacation::Script, Option<&'a EditedMessage>),
 }
 
 impl Deliverer {
@@ -48,11 +50,16 @@ impl Deliverer {
         let (sender, limits) = (context.envelope.sender.as_ref(), &context.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
         let known_as = known_as(recipient.original.as_ref(), &own);
+        let edited = match notifier {
+            Notifier::Script(_, Some(message)) => Some(context.edited_facts(message)),
+            _ => None,
+        };
+        let facts = edited.as_ref().unwrap_or_else(|| context.facts());
         let notice = match notifier {
             Notifier::Response(response) => {
-                Notice::of_response(response, identity, sender, context.facts(), context.now)
+                Notice::of_response(response, identity, sender, facts, context.now)
             }
-            Notifier::Script(script) => Notice::of_script(script),
+            Notifier::Script(script, _) => Notice::of_script(script),
         };
         let input = Input {
             now: context.now,
@@ -61,7 +68,7 @@ impl Deliverer {
             known_as: known_as.as_ref(),
             identity,
             notice: &notice,
-            facts: context.facts(),
+            facts,
             forged: context.envelope.forged.as_deref(),
             junk,
             secret: &secrets.told,

@@ -26,8 +26,9 @@ const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
 pub(super) enum ScriptAnswer {
     /// The response of the account, if it is on.
     Response,
-    /// A script, in place of the response.
-    Script(Box<vacation::Script>),
+    /// A script, in place of the response. It answers an edited version of the message, if there
+    /// is one here.
+    Script(Box<vacation::Script>, Option<EditedMessage>),
     /// Nobody, for this reason.
     Nobody(&'static str),
 }
@@ -118,19 +119,20 @@ impl Planner<'_> {
         let mut writes = ScriptWrites {
             steps: result.steps,
             fired: result.fired,
-            error: result.error,
+            errors: result.error.into_iter().collect(),
             ..ScriptWrites::default()
         };
         add_failure(&mut writes);
+        writes.errors.extend(result.redirect_loops);
         let (mut response, mut rejection) = (None, None);
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));
         let is_loop = has_redirect && self.was_here();
-        let (mut keep, mut is_unsent) = (result.keep, false);
+        let (mut keep, mut is_unsent, mut is_loop_told) = (result.keep, false, false);
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
-                FilterAction::Redirect { to, notify, ret, message } => {
+                FilterAction::Redirect { to, is_copy, notify, ret, message } => {
                     let why = match is_loop {
                         true => Some("the message was here before"),
                         false if !self.charge_redirect(&to, &mut writes) => {
@@ -139,13 +141,9 @@ impl Planner<'_> {
                         false => None,
                     };
                     if let Some(why) = why {
-                        is_unsent = true;
-                        add_step(
-                            &mut writes,
-                            String::new(),
-                            0,
-                            format!("no redirect to {to}: {why}"),
-                        );
+                        is_unsent |= !is_copy;
+                        add_unsent(&mut writes, &to, why, is_loop && !is_loop_told);
+                        is_loop_told |= is_loop;
                         continue;
                     }
                     let new = self.redirect(to, (notify, ret), message, &mut writes);
@@ -154,15 +152,17 @@ impl Planner<'_> {
                 FilterAction::Reject { in_protocol, reason } => {
                     rejection = Some((in_protocol, reason));
                 }
-                FilterAction::Vacation(script) => response = Some(script),
+                FilterAction::Vacation { script, message } => response = Some((script, message)),
                 FilterAction::Notify(notification) => self.notify(&notification, &mut writes),
                 FilterAction::MarkDuplicate { hash, until } => {
                     writes.duplicates.push((hash, until));
                 }
             }
         }
-        // A message that is not sent on stays here, if nothing else became of it.
-        if is_unsent && self.emails.is_empty() && !writes.has_redirect() {
+        // A message that is not sent on stays here, if nothing else became of it. A refusal says
+        // to its sender what became of it (RFC 5429 §2.4).
+        let is_lost = self.emails.is_empty() && !writes.has_redirect() && rejection.is_none();
+        if is_unsent && is_lost {
             keep.get_or_insert_default();
         }
         if let Some(keep) = keep {
@@ -173,7 +173,7 @@ impl Planner<'_> {
                 self.reject(in_protocol, &reason, &mut writes);
                 ScriptAnswer::Nobody("a script refused the message")
             }
-            (Some(script), None) => ScriptAnswer::Script(script),
+            (Some((script, message)), None) => ScriptAnswer::Script(script, message),
             (None, None) if self.emails.is_empty() && !writes.has_redirect() => {
                 ScriptAnswer::Nobody("a script discarded the message")
             }
@@ -182,26 +182,7 @@ impl Planner<'_> {
         (RecipientWork { is_scripted: true, emails: self.emails, writes }, answer)
     }
 
-    /// Adds a mailbox and keywords to the email with this version of the message.
-    fn store(
-        &mut self,
-        to: StoreTarget,
-        keywords: std::collections::BTreeSet<String>,
-        message: Option<EditedMessage>,
-    ) {
-        let is_same = |email: &&mut PlannedEmail| {
-            email.edited.as_ref().map(|edited| &edited.message) == message.as_ref()
-        };
-        if let Some(email) = self.emails.iter_mut().find(is_same) {
-            email.targets.insert(to);
-            email.keywords.extend(keywords);
-            return;
-        }
-        let edited = message.map(|message| self.version(message));
-        self.emails.push(PlannedEmail { targets: [to].into(), keywords, edited });
-    }
-
-    fn version(&self, message: EditedMessage) -> std::rc::Rc<EditedVersion> {
+    pub(super) fn version(&self, message: EditedMessage) -> std::rc::Rc<EditedVersion> {
         let secrets = self.deliverer.store.secrets();
         self.context.versions.add(message, self.context.thread_keys, secrets)
     }
@@ -390,9 +371,22 @@ impl Planner<'_> {
     }
 }
 
+/// Writes that a redirect is not sent as a step, and as an error, too, if `is_error`. Its place is
+/// that of the step of the redirect.
+fn add_unsent(writes: &mut ScriptWrites, to: &Address, why: &str, is_error: bool) {
+    let (redirect, text) = (format!("redirect {to}"), format!("no redirect to {to}: {why}"));
+    let found = writes.steps.iter().find(|step| step.action == redirect);
+    let (script, line) =
+        found.map_or_else(|| (String::new(), 0), |step| (step.script.clone(), step.line));
+    if is_error {
+        writes.errors.push((script.clone(), line, text.clone()));
+    }
+    add_step(writes, script, line, text);
+}
+
 /// Writes the error of a failed run as a step, so that the decision shows it.
 fn add_failure(writes: &mut ScriptWrites) {
-    if let Some((script, line, what)) = writes.error.clone() {
+    if let Some((script, line, what)) = writes.errors.first().cloned() {
         writes.steps.truncate(limits::MAX_FILTER_STEPS - 1);
         add_step(writes, script, line, format!("failed: {what}"));
     }

@@ -14,15 +14,15 @@ use crate::vacation;
 /// The decisions of all scripts about one message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterResult {
-    /// In the order in which scripts took them. No two store the same version in the same target.
-    /// A store in the Inbox is not here: it is `keep`.
+    /// In the order in which scripts took them. No two store in the same target. A store in the
+    /// Inbox is not here: it is `keep`.
     pub actions: Vec<FilterAction>,
     /// The implicit or explicit keep: the message is stored where it would go without scripts.
     /// `None` if a script cancelled it. If a script failed, what was kept before that script.
     pub keep: Option<Keep>,
-    /// Each action that a script took, with its command, and line 0 for the implicit keep of the
-    /// last script: at most `limits::MAX_FILTER_STEPS`. An action that repeats one has a step, too,
-    /// though `actions` lacks it. `MarkDuplicate` has none.
+    /// Each action that a script took and each warning of its run, with its command, and line 0 for
+    /// the implicit keep of the last script: at most `limits::MAX_FILTER_STEPS`. An action that
+    /// repeats one has a step, too, though `actions` lacks it. `MarkDuplicate` has none.
     pub steps: Vec<FilterStep>,
     /// The rules of the account's scripts that fired, at most `limits::MAX_FIRED_RULES`. Rules of a
     /// script that failed are left out.
@@ -31,6 +31,9 @@ pub struct FilterResult {
     /// has no place in a script, as when the script could not be loaded. The name is empty if the
     /// active script could not be found.
     pub error: Option<(String, u32, String)>,
+    /// The redirects that were left out because the message is in a loop, one for each script, in
+    /// the form of `error`.
+    pub redirect_loops: Vec<(String, u32, String)>,
 }
 
 /// The rules of one script of an account that fired for a message.
@@ -65,6 +68,9 @@ pub enum FilterAction {
     },
     Redirect {
         to: Address,
+        /// Whether every redirect to the address had `:copy`. If not, the message is kept if it is
+        /// not sent.
+        is_copy: bool,
         /// The reports that the script asks for (RFC 6009); `None` if it says nothing of them.
         notify: Option<DsnNotify>,
         /// How much of the message a report returns; `None` if the script says nothing of that.
@@ -78,7 +84,11 @@ pub enum FilterAction {
         in_protocol: bool,
         reason: String,
     },
-    Vacation(Box<vacation::Script>),
+    Vacation {
+        script: Box<vacation::Script>,
+        /// The message that is answered (RFC 5293 §7). `None`: the message as received.
+        message: Option<EditedMessage>,
+    },
     Notify(Notification),
     /// Remembers the message for the `duplicate` test (RFC 7352), by the hash of the test's key.
     MarkDuplicate {

@@ -265,9 +265,13 @@ impl<'a> Sequence<'a> {
             self.result.error = Some((script, line, error.to_string()));
             return None;
         }
-        for (place, action) in &trace.actions {
+        for (place, action) in &trace.steps {
             let (script, line) = at(place);
             self.add_step(FilterStep { script, line, action: action.clone() });
+        }
+        if let Some((place, what)) = &trace.redirect_loop {
+            let (script, line) = at(place);
+            self.result.redirect_loops.push((script, line, what.clone()));
         }
         for (name, command) in &trace.commands {
             let own = match name {
@@ -375,7 +379,9 @@ impl<'a> Sequence<'a> {
                 // The plan has no implicit keep then, which is all that `discard` does.
                 Action::Discard => {}
                 Action::Vacation(intent) => {
-                    self.add(FilterAction::Vacation(Box::new(vacation_script(*intent))));
+                    let message = version(intent.message);
+                    let script = Box::new(vacation_script(*intent));
+                    self.add(FilterAction::Vacation { script, message });
                 }
                 Action::Notify(intent) => {
                     if let Some(notification) = notification(*intent) {
@@ -393,23 +399,31 @@ impl<'a> Sequence<'a> {
         keep
     }
 
-    /// Adds an action, or drops it if it repeats an earlier one: a store of the same version in the
-    /// same target, a redirect to the same address (of any version), or a second vacation response.
+    /// Adds an action, or drops it if it repeats an earlier one: a redirect to the same address, or
+    /// a second vacation response. A store in the same target takes the place of the earlier one:
+    /// whatever was edited in between, it is the same message (RFC 5293 §7), and as within a
+    /// script the last store counts.
     fn add(&mut self, new: FilterAction) {
-        let is_repeated = |old: &FilterAction| match (old, &new) {
-            (
-                FilterAction::Store { to: old_to, message: old_message, .. },
-                FilterAction::Store { to, message, .. },
-            ) => old_to == to && old_message == message,
-            (FilterAction::Redirect { to: old, .. }, FilterAction::Redirect { to, .. }) => {
-                old == to
+        for old in &mut self.result.actions {
+            match (&mut *old, &new) {
+                (FilterAction::Store { to: old_to, .. }, FilterAction::Store { to, .. })
+                    if old_to == to =>
+                {
+                    *old = new;
+                    return;
+                }
+                (
+                    FilterAction::Redirect { to: old_to, is_copy: old_copy, .. },
+                    FilterAction::Redirect { to, is_copy, .. },
+                ) if old_to == to => {
+                    *old_copy &= is_copy;
+                    return;
+                }
+                (FilterAction::Vacation { .. }, FilterAction::Vacation { .. }) => return,
+                _ => {}
             }
-            (FilterAction::Vacation(_), FilterAction::Vacation(_)) => true,
-            _ => false,
-        };
-        if !self.result.actions.iter().any(is_repeated) {
-            self.result.actions.push(new);
         }
+        self.result.actions.push(new);
     }
 }
 

@@ -70,7 +70,7 @@ impl StoredPlan {
                 }
                 FilterAction::Redirect { .. } => plan.left_out.push(LeftOut::Redirect),
                 FilterAction::Reject { .. } => plan.left_out.push(LeftOut::Reject),
-                FilterAction::Vacation(_) => plan.left_out.push(LeftOut::Vacation),
+                FilterAction::Vacation { .. } => plan.left_out.push(LeftOut::Vacation),
                 FilterAction::Notify(_) => plan.left_out.push(LeftOut::Notify),
                 FilterAction::MarkDuplicate { .. } => {}
             }
@@ -103,7 +103,7 @@ mod tests {
 
     fn redirect() -> FilterAction {
         let to = Address::from_parts("eve", "example.com");
-        FilterAction::Redirect { to, notify: None, ret: None, message: None }
+        FilterAction::Redirect { to, is_copy: false, notify: None, ret: None, message: None }
     }
 
     fn store(uid: u32) -> FilterAction {

@@ -4,6 +4,8 @@
 //! Fields are read by their grammar. Every occurrence of a repeated field counts, but only the
 //! first Subject, and the first Message-ID that has an id.
 
+use std::collections::BTreeSet;
+
 use super::header::{Field, Header};
 use super::language::languages;
 use super::parse;
@@ -44,6 +46,9 @@ pub struct AutoReplyFacts {
     /// last.
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
+    /// The ids in In-Reply-To and References before a script edited the header
+    /// (`with_findings_of`); empty for a header that was not edited.
+    pub received_ids: Vec<String>,
     /// The languages that the sender reads, best first (`language::languages`).
     pub languages: Vec<String>,
 }
@@ -104,6 +109,30 @@ impl AutoReplyFacts {
                 Some(format!("Subject: {subject}").chars().take(MAX_EVIDENCE_CHARS).collect());
         }
         facts
+    }
+
+    /// Adds what speaks against an automatic answer in `received`, the facts before a script edited
+    /// the header: each finding that is missing here, and the ids of the messages that the message
+    /// answers. Of the addressees, those stay that both headers name.
+    #[must_use]
+    pub fn with_findings_of(mut self, received: &Self) -> Self {
+        for (own, received) in [
+            (&mut self.auto_submitted, &received.auto_submitted),
+            (&mut self.list, &received.list),
+            (&mut self.precedence, &received.precedence),
+            (&mut self.suppress, &received.suppress),
+            (&mut self.report, &received.report),
+            (&mut self.spam, &received.spam),
+        ] {
+            if own.is_none() {
+                own.clone_from(received);
+            }
+        }
+        let named: BTreeSet<String> =
+            received.destinations.iter().map(|to| to.folded().to_string()).collect();
+        self.destinations.retain(|to| named.contains(&to.folded().to_string()));
+        self.received_ids = [&received.in_reply_to[..], &received.references].concat();
+        self
     }
 
     /// Returns who most likely sent the message `raw`, from which these facts were read, if its

@@ -18,7 +18,8 @@ pub struct SieveScript {
     pub stored: UtcMillis,
 }
 
-/// A run of a script that failed. `filter` says what becomes of the message.
+/// A run of a script that failed (`filter` says what becomes of the message), or something that a
+/// run decided and that was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     pub at: UtcMillis,

@@ -23,6 +23,7 @@ struct DsnRecipient<'a> {
     /// The value of the field Action (RFC 3464 §2.3.3).
     action: &'static str,
     status: [u8; 3],
+    /// It is one line in the field Diagnostic-Code, and keeps its lines in the text for people.
     diagnostic: Option<&'a str>,
 }
 
@@ -121,15 +122,14 @@ pub fn compose_rejected(
     email: Option<EmailId>,
     reporter: &Reporter<'_>,
 ) -> Option<NewAction> {
-    let reason = one_line(reason);
     let reported = [DsnRecipient {
         original: recipient.original.as_ref(),
         address: &recipient.address,
         action: "failed",
         status: [5, 7, 1],
-        diagnostic: Some(&reason),
+        diagnostic: Some(reason),
     }];
-    let text = ["Your message was refused by", "The reason is given above."];
+    let text = ["Your message was refused by a mail filter of", "The reason is given above."];
     let subject = "Refused: your message was not taken";
     compose(
         &ReportedMessage {
@@ -174,9 +174,11 @@ fn compose(
         status.push_str(&format!("Status: {class}.{subject}.{detail}\r\n"));
         text.push_str(&format!("    {address}\n"));
         if let Some(diagnostic) = recipient.diagnostic {
-            let diagnostic = one_line(diagnostic);
-            status.push_str(&format!("Diagnostic-Code: smtp; {diagnostic}\r\n"));
-            text.push_str(&format!("        {diagnostic}\n"));
+            status.push_str(&format!("Diagnostic-Code: smtp; {}\r\n", one_line(diagnostic)));
+            for line in diagnostic.lines() {
+                let line = format!("        {}", one_line(line));
+                text.push_str(&format!("{}\n", line.trim_end()));
+            }
         }
     }
     text.push_str(&format!("\n{after}\n"));
@@ -267,9 +269,17 @@ mod tests {
         let report =
             compose_rejected(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter())
                 .unwrap();
+        // RFC 5429 §2.1.2: the text says that a filter refused the message.
         assert_has_lines(
             &report,
-            &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"],
+            &[
+                "Action: failed",
+                "Status: 5.7.1",
+                "Diagnostic-Code: smtp; no more lunches",
+                "Your message was refused by a mail filter of",
+                "        no more",
+                "        lunches",
+            ],
         );
     }
 

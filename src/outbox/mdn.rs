@@ -216,7 +216,7 @@ pub fn compose_rejection(
         date: reporter.now,
         message_id: reporter.message_id.to_owned(),
         text: format!(
-            "Your message was refused by {}:\n\n{reason}\n",
+            "Your message was refused by a mail filter of {}:\n\n{reason}\n",
             without_controls(&recipient.address.to_string())
         ),
         kind: ReportKind::Disposition,

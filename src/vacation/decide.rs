@@ -203,8 +203,8 @@ fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
     let by_header = header_evidence.into_iter().find_map(|(reason, evidence)| {
         evidence.clone().map(|evidence| Silence::new(reason, evidence))
     });
-    let own_reply =
-        facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
+    let mut answered = facts.in_reply_to.iter().chain(&facts.references).chain(&facts.received_ids);
+    let own_reply = answered.find(|id| is_own_id(id, input.secret));
     by_header.or_else(|| own_reply.map(|id| Silence::new(NoReplyReason::OurOwnReply, id.clone())))
 }
 

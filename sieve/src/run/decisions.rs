@@ -292,6 +292,7 @@ fn remove_unused_versions(plan: &mut Plan) {
         match action {
             Action::Store { message, .. } => renumber(message),
             Action::Redirect(redirect) => renumber(&mut redirect.message),
+            Action::Vacation(vacation) => renumber(&mut vacation.message),
             _ => {}
         }
     }

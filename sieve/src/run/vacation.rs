@@ -38,6 +38,7 @@ impl Run<'_> {
             false => VacationBody::Text(reason),
         };
         let fcc = self.fcc(frame, vacation.fcc.as_ref())?;
+        let message = self.version(false)?;
         self.push_action(Action::Vacation(Box::new(VacationIntent {
             handle: vacation.handle,
             handle_name: vacation.handle_name.clone(),
@@ -47,6 +48,7 @@ impl Run<'_> {
             addresses,
             body,
             fcc,
+            message,
         })))?;
         self.count_sent()
     }

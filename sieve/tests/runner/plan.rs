@@ -83,7 +83,7 @@ fn action(action: &Action) -> PlanLine {
         Action::Discard => PlanLine::new(Line::new("discard", &[]), None),
         Action::Vacation(intent) => {
             let hash = Some(intent.handle.to_string());
-            PlanLine { line: vacation(intent), version: None, hash }
+            PlanLine { line: vacation(intent), version: Some(intent.message), hash }
         }
         Action::Notify(intent) => PlanLine::new(notify(intent), None),
         Action::MarkDuplicate { key, until } => {

@@ -8,7 +8,9 @@ use crate::model::{Action, ActionKind, FilterStep};
 mod limits;
 mod recipients;
 mod refusals;
+mod told;
 mod transactions;
+mod versions;
 
 const BOB: &str = "bob@example.net";
 const ANN: &str = "ann@example.org";

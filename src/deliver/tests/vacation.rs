@@ -142,6 +142,10 @@ fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
     assert_eq!(file("work/answers", None, false), "Answers", "in any case of letters");
     assert_eq!(file("Work//x", None, true), "Sent", "a mailbox cannot have an empty name");
     assert!(fixture.store.snapshot().find_mailbox(fixture.ann, "Work/Answers").unwrap().is_some());
+    // RFC 8579 §4.1: a mailbox that is created gets the special use.
+    assert_eq!(file("Starred", Some("\\Flagged"), true), "Starred");
+    let starred = fixture.store.snapshot().find_mailbox(fixture.ann, "Starred").unwrap().unwrap().1;
+    assert_eq!(starred.role, Some(crate::model::Role::Flagged));
     fixture.assert_deeply_clean();
 }
 

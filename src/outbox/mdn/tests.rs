@@ -32,6 +32,7 @@ fn rejection_is_a_disposition_notification() {
         "Disposition: automatic-action/MDN-sent-automatically; deleted",
         "Final-Recipient: rfc822; ann@example.org",
         "Original-Message-ID: <1@x>",
+        "Your message was refused by a mail filter of ann@example.org:",
         "lunches.",
         "From: <ann@example.org>",
     ] {

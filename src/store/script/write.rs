@@ -111,8 +111,9 @@ impl Txn<'_> {
         Ok(script)
     }
 
-    /// Records that a run failed. Keeps the newest `limits::MAX_SCRIPT_ERRORS` records, and cuts
-    /// the message off after `limits::MAX_SCRIPT_ERROR_BYTES`.
+    /// Records that a run failed, or that something it decided was not done. Keeps the newest
+    /// `limits::MAX_SCRIPT_ERRORS` records, and cuts the message off after
+    /// `limits::MAX_SCRIPT_ERROR_BYTES`.
     pub fn add_script_error(&mut self, error: &ScriptError) -> Result<(), Error> {
         let key = self.account_key();
         // A damaged row must not keep mail from being delivered: it is replaced.
