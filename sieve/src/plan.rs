@@ -169,9 +169,8 @@ pub struct Enclosure {
 #[serde(rename_all = "camelCase")]
 pub struct RedirectIntent {
     pub to: RedirectTarget,
-    /// Whether the script gave `:copy`, each time if it redirects to `to` several times. If not, a
-    /// host that does not send the message must keep it (RFC 5228 §4.2). Whether the message is
-    /// kept besides, the other actions and the implicit keep say.
+    /// Whether the script gave `:copy`. It only serves to show what the script did. Whether the
+    /// message is kept too, the other actions and the implicit keep say.
     pub copy: bool,
     /// `None` if the script does not say when the sender is notified.
     pub notify: Option<DsnNotify>,

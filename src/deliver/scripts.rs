@@ -132,7 +132,7 @@ impl Planner<'_> {
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
-                FilterAction::Redirect { to, is_copy, notify, ret, message } => {
+                FilterAction::Redirect { to, notify, ret, message } => {
                     let why = match is_loop {
                         true => Some("the message was here before"),
                         false if !self.charge_redirect(&to, &mut writes) => {
@@ -141,7 +141,7 @@ impl Planner<'_> {
                         false => None,
                     };
                     if let Some(why) = why {
-                        is_unsent |= !is_copy;
+                        is_unsent = true;
                         add_unsent(&mut writes, &to, why, is_loop && !is_loop_told);
                         is_loop_told |= is_loop;
                         continue;

@@ -68,9 +68,6 @@ pub enum FilterAction {
     },
     Redirect {
         to: Address,
-        /// Whether every redirect to the address had `:copy`. If not, the message is kept if it is
-        /// not sent.
-        is_copy: bool,
         /// The reports that the script asks for (RFC 6009); `None` if it says nothing of them.
         notify: Option<DsnNotify>,
         /// How much of the message a report returns; `None` if the script says nothing of that.

@@ -62,7 +62,7 @@ pub(super) fn redirect(
         ir::DsnReturn::Headers => DsnReturn::Headers,
     });
     let to = envelope_address(address)?;
-    Some(FilterAction::Redirect { to, is_copy: intent.copy, notify, ret, message })
+    Some(FilterAction::Redirect { to, notify, ret, message })
 }
 
 /// Returns the arguments of a `vacation` action in types of this crate. Texts of `:addresses` that

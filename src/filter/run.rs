@@ -412,11 +412,9 @@ impl<'a> Sequence<'a> {
                     *old = new;
                     return;
                 }
-                (
-                    FilterAction::Redirect { to: old_to, is_copy: old_copy, .. },
-                    FilterAction::Redirect { to, is_copy, .. },
-                ) if old_to == to => {
-                    *old_copy &= is_copy;
+                (FilterAction::Redirect { to: old_to, .. }, FilterAction::Redirect { to, .. })
+                    if old_to == to =>
+                {
                     return;
                 }
                 (FilterAction::Vacation { .. }, FilterAction::Vacation { .. }) => return,

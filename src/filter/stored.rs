@@ -103,7 +103,7 @@ mod tests {
 
     fn redirect() -> FilterAction {
         let to = Address::from_parts("eve", "example.com");
-        FilterAction::Redirect { to, is_copy: false, notify: None, ret: None, message: None }
+        FilterAction::Redirect { to, notify: None, ret: None, message: None }
     }
 
     fn store(uid: u32) -> FilterAction {

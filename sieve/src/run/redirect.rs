@@ -1,9 +1,8 @@
 //! `redirect` (RFC 5228 §4.2) with its parameters (RFC 6009) and lists (RFC 6134).
 //!
 //! - A message with more `Received` fields than [`RunLimits::received`](crate::RunLimits) has
-//!   probably gone round in a loop: it is not sent, with a warning. Without `:copy` it is kept.
-//! - A message is sent to an address or a list once. A second redirect to it adds a warning, and
-//!   takes the `:copy` of the first if it has none itself.
+//!   probably gone round in a loop: it is not sent but kept, with a warning.
+//! - A message is sent to an address or a list once. A second redirect to it adds a warning only.
 //! - The message is sent without what `enclose` made of it (RFC 5703 §6).
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,22 +37,18 @@ impl Run<'_> {
         let deliver_by = deliver_by.transpose()?;
         self.take(Kind::Delivery, "redirect")?;
         if self.is_looping()? {
-            // A copy that is not sent keeps nothing that the script discards.
-            if !redirect.copy {
-                self.decisions.require_store();
-            }
+            self.decisions.require_store();
             self.warn(WarningKind::RedirectLoop);
             return Ok(());
         }
         if !redirect.copy {
             self.decisions.cancel_keep();
         }
-        let known = self.decisions.actions.iter_mut().find_map(|action| match action {
-            Action::Redirect(known) if is_same(&known.to, &to) => Some(known),
-            _ => None,
-        });
-        if let Some(known) = known {
-            known.copy &= redirect.copy;
+        let is_same = |action: &Action| match action {
+            Action::Redirect(known) => is_same(&known.to, &to),
+            _ => false,
+        };
+        if self.decisions.actions.iter().any(is_same) {
             let text = match to {
                 RedirectTarget::Address(address) => address.to_string(),
                 RedirectTarget::List(list) => list,

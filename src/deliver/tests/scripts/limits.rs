@@ -150,7 +150,7 @@ fn redirect_beyond_the_limit_adds_no_copy_of_a_stored_message() {
     };
     for (limit, source, stored, queued) in [
         (0, "fileinto \"Archive\"; redirect :copy \"eve@example.com\";", "Archive", 0),
-        (0, "redirect :copy \"eve@example.com\"; discard;", "", 0),
+        (0, "redirect :copy \"eve@example.com\"; discard;", "Inbox", 0),
         (0, "redirect \"eve@example.com\"; redirect \"bob@example.com\";", "Inbox", 0),
         (1, "redirect \"eve@example.com\"; redirect \"bob@example.com\";", "", 1),
         (1, "redirect \"eve@example.com\"; redirect :copy \"x@example.com\"; keep;", "Inbox", 1),
