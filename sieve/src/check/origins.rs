@@ -109,11 +109,11 @@ impl Checker<'_> {
         let methods = std::mem::take(&mut origins.methods);
         let found = origins.resolve(self.variables.shared());
         for (span, segments) in methods {
-            let mut uri = String::new();
+            let mut position = UriPosition::default();
             for segment in &segments {
                 let (name, origin) = match segment {
                     Segment::Literal(text) => {
-                        uri.push_str(text);
+                        position.pass(text);
                         continue;
                     }
                     Segment::Capture(number) => (number.to_string(), Origin::Message),
@@ -122,7 +122,7 @@ impl Checker<'_> {
                         found.get(id).copied().unwrap_or_default(),
                     ),
                 };
-                let is_value = is_value(&uri);
+                let is_value = position.is_value();
                 let is_safe = match is_value {
                     true => origin < Origin::Message,
                     false => origin == Origin::Script,
@@ -145,13 +145,40 @@ impl Checker<'_> {
     }
 }
 
-/// Returns whether what follows the beginning of a URI is the value of a field of the query that
-/// names no recipient (RFC 6068 §2).
-fn is_value(uri: &str) -> bool {
-    let Some((_, query)) = uri.split_once('?') else { return false };
-    let field = query.rsplit('&').next().unwrap_or_default();
-    let name = field.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| !["to", "cc", "bcc"].iter().any(|to| name.eq_ignore_ascii_case(to)))
+/// A position in a `mailto` URI (RFC 6068 §2).
+#[derive(Default)]
+struct UriPosition {
+    is_in_query: bool,
+    /// The name of the field of the query, as far as the position.
+    name: String,
+    is_behind_name: bool,
+}
+
+impl UriPosition {
+    /// Goes behind a text.
+    fn pass(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '?' if !self.is_in_query => self.is_in_query = true,
+                _ if !self.is_in_query => {}
+                '&' => {
+                    self.name.clear();
+                    self.is_behind_name = false;
+                }
+                '=' => self.is_behind_name = true,
+                _ if self.is_behind_name => {}
+                c => self.name.push(c),
+            }
+        }
+    }
+
+    /// Returns whether the value of a field of the query that names no recipient stands here.
+    fn is_value(&self) -> bool {
+        let names_recipients = || {
+            ["to", "cc", "bcc"].iter().any(|recipients| self.name.eq_ignore_ascii_case(recipients))
+        };
+        self.is_in_query && self.is_behind_name && !names_recipients()
+    }
 }
 
 #[cfg(test)]
@@ -169,7 +196,13 @@ mod tests {
             ("mailto:a@b?body=x&cc=c", false),
             ("mailto:a@b?cc=c@d&body=a=b", true),
         ] {
-            assert_eq!(is_value(uri), expected, "{uri}");
+            // In one piece, and in several.
+            let mut position = UriPosition::default();
+            position.pass(uri);
+            assert_eq!(position.is_value(), expected, "{uri}");
+            let mut position = UriPosition::default();
+            uri.chars().for_each(|c| position.pass(&c.to_string()));
+            assert_eq!(position.is_value(), expected, "{uri}");
         }
     }
 }
