@@ -333,6 +333,10 @@ impl World for FuzzWorld {
         self.plain.can_notify(uri)
     }
 
+    fn has_notify_scheme(&self, scheme: &str) -> bool {
+        self.plain.has_notify_scheme(scheme)
+    }
+
     fn notify_capability(&self, _: &str, capability: &str) -> Option<String> {
         (capability == "online").then(|| "maybe".to_owned())
     }

@@ -184,6 +184,12 @@ pub trait World {
         false
     }
 
+    /// Returns whether the host can notify by URIs of a scheme, which is in lower case and without
+    /// the colon.
+    fn has_notify_scheme(&self, _scheme: &str) -> bool {
+        false
+    }
+
     /// Returns the value of a capability of a notification method, such as `online`, by its name in
     /// lower case (RFC 5435 §5). `None` if it is not known.
     fn notify_capability(&self, _uri: &str, _capability: &str) -> Option<String> {

@@ -265,6 +265,10 @@ impl World for PlainWorld {
     fn can_notify(&self, uri: &str) -> bool {
         uri.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("mailto"))
     }
+
+    fn has_notify_scheme(&self, scheme: &str) -> bool {
+        scheme == "mailto"
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ pub struct SieveSection {
     pub script_size: ByteSize,
     /// The most redirects of all scripts together for one recipient of a message.
     pub redirects: u16,
+    /// The most notifications of all scripts together for one recipient of a message. With 0,
+    /// scripts cannot use `enotify`.
+    pub notifications: u16,
     /// The most actions of all scripts together for one recipient of a message.
     pub actions: u16,
     /// The most redirects of one account in an hour.
@@ -53,6 +56,7 @@ impl Default for SieveSection {
             scripts: 32,
             script_size: ByteSize(limits::MAX_SCRIPT_BYTES as u64),
             redirects: 4,
+            notifications: 4,
             actions: 32,
             redirects_per_hour: 1000,
             spam_header: None,
@@ -75,6 +79,7 @@ impl Config {
             max_scripts: section.scripts,
             max_script_bytes: usize::try_from(section.script_size.0).unwrap_or(usize::MAX),
             max_redirects: section.redirects,
+            max_notifications: section.notifications,
             max_actions: section.actions,
             redirects_per_hour: section.redirects_per_hour,
             spam: section.spam_header.as_ref().map(|name| SpamHeader {

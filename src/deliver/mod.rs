@@ -14,6 +14,7 @@ mod copy;
 mod file;
 mod job;
 mod jobs;
+mod notify;
 mod outcome;
 mod plan;
 mod rates;

@@ -2,25 +2,17 @@
 
 use super::Deliverer;
 use super::context::{DeliveryContext, RecipientContext, nonce};
-use super::job::{PlannedCopy, PlannedEmail, RecipientWork, ScriptWrites};
+use super::job::{PlannedEmail, RecipientWork, ScriptWrites};
 use super::rates::redirect_limits;
 use super::version::EditedVersion;
 use crate::filter::{
-    AccountScripts, EditedMessage, FilterAction, FilterRequest, FilterResult, Importance, Keep,
-    Notification, StoreTarget,
+    AccountScripts, EditedMessage, FilterAction, FilterRequest, FilterResult, Keep, StoreTarget,
 };
-use crate::message::compose::{self, Draft};
-use crate::message::{catch_parser_panic, parse};
-use crate::model::{
-    AccountId, ActionKind, Address, BlobHash, DsnNotify, DsnReturn, EmailAddress, FilterStep, Role,
-    limits,
-};
-use crate::outbox::{NewAction, NoticeAction, RedirectAction};
+use crate::message::catch_parser_panic;
+use crate::model::{AccountId, Address, BlobHash, DsnNotify, DsnReturn, FilterStep, Role, limits};
+use crate::outbox::{NewAction, RedirectAction};
 use crate::store::{Error, Snapshot};
 use crate::vacation;
-
-/// The context of the key of `Planner::owner_token`.
-const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
 
 /// Who answers the sender.
 pub(super) enum ScriptAnswer {
@@ -257,91 +249,6 @@ impl Planner<'_> {
         true
     }
 
-    /// Plans a notification by mail (RFC 5436) with the copy that `:fcc` asks for (RFC 8580). No
-    /// notification is sent about a notification, so that there is no loop (RFC 5436 §2.7).
-    fn notify(&self, notification: &Notification, writes: &mut ScriptWrites) {
-        let context = self.context;
-        let is_notification = context.header.first("Auto-Submitted").is_some_and(|field| {
-            field.without_comments().trim().to_ascii_lowercase().starts_with("auto-notified")
-        });
-        if is_notification {
-            return;
-        }
-        let identity = self.owner.identity;
-        let own = EmailAddress {
-            name: identity.name.clone(),
-            email: self.owner.target.address.to_string(),
-        };
-        let given = notification.from.as_deref().and_then(|from| {
-            let from = parse::addresses(from.as_bytes()).into_iter().next()?;
-            Address::parse(&from.email).ok().filter(|one| identity.is_me(one)).map(|_| from)
-        });
-        let from = given.unwrap_or(own);
-        let subject = || {
-            let subject = context.header.first("Subject").map(|field| field.decoded());
-            format!("New message: {}", subject.unwrap_or_default())
-        };
-        let importance = match notification.importance {
-            Importance::High => Some(("Importance", "high".into())),
-            Importance::Normal => None,
-            Importance::Low => Some(("Importance", "low".into())),
-        };
-        let owner = identity.primary.to_string();
-        let automatic = match owner.is_ascii() {
-            true => format!("auto-notified; owner-email=\"{}\"", owner.replace('"', "\\\"")),
-            // RFC 5436 §2.7.1: a token takes the place of an address that cannot be written.
-            false => format!("auto-notified; owner-token={}", self.owner_token()),
-        };
-        let mut fcc = notification.fcc.clone();
-        for to in &notification.to {
-            if !self.charge(to, writes) {
-                continue;
-            }
-            let message_id = self.own_id('n', writes);
-            let fields = [("Auto-Submitted", automatic.clone().into())];
-            let subject_text = notification.subject.clone().unwrap_or_else(subject);
-            let text = notification.text.clone().unwrap_or_else(subject);
-            // The same notification for several recipients of the account is sent once.
-            let mut about = blake3::Hasher::new_keyed(context.hash);
-            about.update(&(subject_text.len() as u64).to_be_bytes());
-            about.update(subject_text.as_bytes()).update(text.as_bytes());
-            let message = compose::build(&Draft {
-                from: from.clone(),
-                to: EmailAddress { name: None, email: to.to_string() },
-                subject: subject_text,
-                date: context.now,
-                message_id: message_id.clone(),
-                fields: fields.into_iter().chain(importance.clone()).collect(),
-                text,
-                ..Draft::default()
-            });
-            // One copy, however many are notified.
-            let copy = fcc.take().map(|fcc| {
-                let rows = self.deliverer.encode_copy(&message, &[]);
-                PlannedCopy { message: message.clone(), rows, fcc }
-            });
-            let notice = NoticeAction {
-                kind: ActionKind::Notify,
-                recipient: to.clone(),
-                email: None,
-                message_id,
-                message,
-                about: Some(about.finalize().as_bytes().to_vec()),
-            };
-            writes.add_action(notice.into_action(context.now), copy);
-        }
-    }
-
-    /// Returns the token by which the site finds the owner of the script (RFC 5436 §2.7.1), the
-    /// same one in all notifications: the id of the account, and a keyed hash of it, which nobody
-    /// else can make.
-    fn owner_token(&self) -> String {
-        let account = self.owner.target.account;
-        let key = blake3::derive_key(OWNER_TOKEN, &self.deliverer.store.secrets().told);
-        let hash = blake3::keyed_hash(&key, &account.0.to_be_bytes()).to_hex();
-        format!("{account}-{}", hash.get(..16).unwrap_or_default())
-    }
-
     /// Charges a notification or a report that goes to `to`. Returns false if there were too many.
     pub(super) fn charge(&self, to: &Address, writes: &mut ScriptWrites) -> bool {
         let (account, context) = (self.owner.target.account, self.context);
@@ -392,7 +299,8 @@ fn add_failure(writes: &mut ScriptWrites) {
     }
 }
 
-fn add_step(writes: &mut ScriptWrites, script: String, line: u32, mut action: String) {
+/// Adds a step to the decision, unless it has as many as it may.
+pub(super) fn add_step(writes: &mut ScriptWrites, script: String, line: u32, mut action: String) {
     if writes.steps.len() < limits::MAX_FILTER_STEPS {
         action.truncate(action.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
         writes.steps.push(FilterStep { script, line, action });

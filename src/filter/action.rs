@@ -118,8 +118,9 @@ pub struct Notification {
     pub to: Vec<Address>,
     /// The text of `:from`; `None` if the script has none.
     pub from: Option<String>,
-    /// `None`: `deliver` names the Subject of the message, here and in `text`.
+    /// `None`: the Subject of the message.
     pub subject: Option<String>,
+    /// `None`: From and Subject of the message.
     pub text: Option<String>,
     pub importance: Importance,
     /// Where a copy is filed (RFC 8580); `None` for no copy.

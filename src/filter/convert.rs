@@ -118,9 +118,11 @@ pub(super) fn notification(intent: NotifyIntent) -> Option<Notification> {
     Some(Notification {
         to: uri.to,
         from: intent.from,
-        // RFC 5436 §2.4: `:message` is the subject, unless the URI has one.
-        subject: uri.subject.or(intent.message),
-        text: uri.body,
+        // RFC 5436 §2.6, §2.7: `:message` is the subject, whatever the URI says; the URI gives the
+        // body. Without a body of the URI, the body has all of `:message` (RFC 5435 §3.1), of which
+        // a subject may have only the beginning.
+        subject: intent.message.clone().or(uri.subject),
+        text: uri.body.or(intent.message),
         importance: match intent.importance {
             ir::Importance::High => Importance::High,
             ir::Importance::Normal => Importance::Normal,

@@ -1,15 +1,23 @@
 //! Reads the `mailto` URIs of notifications (RFC 5436 §2, RFC 6068).
+//!
+//! - `to`, `cc` and `bcc` are recipients, `subject` and `body` the text.
+//! - Every other field is dropped. RFC 5436 §2.7 forbids `from`, `auto-submitted`, `received`,
+//!   `message-id` and `date`. It lets a notification have all other fields of the URI; but with
+//!   them a script could write any field, such as Sender, Reply-To or List-Id, in the name of the
+//!   site.
 
 use crate::model::Address;
 use crate::model::hex::hex_byte;
 
 /// The most recipients of one notification.
 const MAX_RECIPIENTS: usize = 8;
+/// The scheme of the URIs, in lower case.
+pub(super) const SCHEME: &str = "mailto";
 /// The most bytes of a URI.
 const MAX_URI_BYTES: usize = 8192;
 
 /// What a `mailto` URI says. Those in `cc` and `bcc` are recipients, too: each gets a notification
-/// of its own. Other header fields are ignored (RFC 5436 §2.3 forbids some of them).
+/// of its own. Other header fields are ignored (RFC 5436 §2.7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailtoUri {
     pub(crate) to: Vec<Address>,
@@ -21,11 +29,11 @@ pub(crate) struct MailtoUri {
 /// an address, a percent-encoding or a header field that is malformed. Of several subjects or
 /// bodies the last one counts.
 pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
-    let scheme = uri.get(..7)?;
-    if !scheme.eq_ignore_ascii_case("mailto:") || uri.len() > MAX_URI_BYTES {
+    let (scheme, rest) = uri.split_once(':')?;
+    if !scheme.eq_ignore_ascii_case(SCHEME) || uri.len() > MAX_URI_BYTES {
         return None;
     }
-    let (to, query) = uri.get(7..)?.split_once('?').unwrap_or((uri.get(7..)?, ""));
+    let (to, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut out = MailtoUri::default();
     add_addresses(to, &mut out.to)?;
     for part in query.split('&').filter(|part| !part.is_empty()) {
@@ -38,6 +46,12 @@ pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
         }
     }
     (!out.to.is_empty() && out.to.len() <= MAX_RECIPIENTS).then_some(out)
+}
+
+/// Returns the value of a capability of this method, whose name is in lower case; `None` for an
+/// unknown one. Nobody knows whether the recipients are online (RFC 5436 §2.2).
+pub(super) fn capability(name: &str) -> Option<String> {
+    (name == "online").then(|| "maybe".to_owned())
 }
 
 /// Adds the addresses of a list that are not in `out` yet; `None` if one is malformed.

@@ -44,6 +44,8 @@ pub struct Settings {
     pub max_script_bytes: usize,
     /// Of all scripts, for one recipient of a message.
     pub max_redirects: u16,
+    /// Of all scripts, for one recipient of a message. If it is 0, `enotify` is not offered.
+    pub max_notifications: u16,
     /// Of all scripts, for one recipient of a message.
     pub max_actions: u16,
     /// Of an account, in an hour. Further redirects are left out, and a message that would only
@@ -81,6 +83,7 @@ impl Default for Settings {
             max_scripts: 32,
             max_script_bytes: limits::MAX_SCRIPT_BYTES,
             max_redirects: 4,
+            max_notifications: 4,
             max_actions: 32,
             redirects_per_hour: 1000,
             spam: None,
@@ -95,6 +98,10 @@ impl Settings {
     pub fn extensions(&self) -> ExtensionSet {
         let offered = NOT_OFFERED.into_iter().fold(ExtensionSet::all(), ExtensionSet::without);
         let offered = offered.without(Extension::VirusTest);
+        let offered = match self.max_notifications {
+            0 => offered.without(Extension::ENotify),
+            _ => offered,
+        };
         match self.spam {
             Some(_) => offered,
             None => offered.without(Extension::SpamTest).without(Extension::SpamTestPlus),
@@ -127,6 +134,9 @@ impl Settings {
         RunLimits {
             actions: self.max_actions,
             redirects: self.max_redirects,
+            notifies: self.max_notifications,
+            // Each kind of message has a limit of its own: a script answers once.
+            sent_messages: u16::MAX,
             versions: MAX_VERSIONS,
             ..RunLimits::default()
         }

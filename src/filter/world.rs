@@ -272,6 +272,14 @@ impl World for AccountWorld<'_> {
     fn can_notify(&self, uri: &str) -> bool {
         mailto::parse(uri).is_some()
     }
+
+    fn has_notify_scheme(&self, scheme: &str) -> bool {
+        scheme == mailto::SCHEME
+    }
+
+    fn notify_capability(&self, _uri: &str, capability: &str) -> Option<String> {
+        mailto::capability(capability)
+    }
 }
 
 /// Returns the special use of a role, such as `\Junk` (RFC 6154 §2).

@@ -225,6 +225,17 @@ impl AutoReplyFacts {
     }
 }
 
+/// Returns the last Auto-Submitted field whose keyword is not `no` (RFC 3834 §5), cut to a length
+/// for people. `None` if there is none.
+#[must_use]
+pub fn auto_submitted(header: &Header<'_>) -> Option<String> {
+    let mut facts = AutoReplyFacts::default();
+    for field in header.fields().filter(|field| field.is("Auto-Submitted")) {
+        facts.read(&field);
+    }
+    facts.auto_submitted
+}
+
 /// Adds the ids of a field. Of more than `limits::MAX_FIELD_ADDRESSES`, those in the middle are
 /// dropped.
 fn add_ids(ids: &mut Vec<String>, field: &Field<'_>) {

@@ -175,11 +175,10 @@ impl Checker<'_> {
     fn set(&mut self, bound: &Bound<'_>) -> CommandKind {
         let value = expr(self.argument(bound.positional(1)));
         let variable = bound.strings(0).first().map(|&token| self.variable_to_set(token));
-        CommandKind::Set {
-            variable: variable.unwrap_or(crate::ir::VariableId(0)),
-            modifiers: modifiers(bound),
-            value,
-        }
+        let variable = variable.unwrap_or(crate::ir::VariableId(0));
+        let modifiers = modifiers(bound);
+        self.note_set(variable, &value, &modifiers);
+        CommandKind::Set { variable, modifiers, value }
     }
 
     /// Checks `setflag`, `addflag` and `removeflag` (RFC 5232 §3).
@@ -189,6 +188,9 @@ impl Checker<'_> {
             self.variable_to_set(token)
         });
         let flags = self.flags(bound.strings(1), operation != FlagOperation::Remove);
+        if let Some(variable) = variable {
+            flags.iter().for_each(|flag| self.note_set(variable, &flag.expr, &[]));
+        }
         CommandKind::Flags { operation, variable, flags: exprs(flags) }
     }
 

@@ -66,9 +66,12 @@ impl Checker<'_> {
         if let Some((0, span)) = first {
             self.complain(Code::NoEffect, span, "with `:first 0` the variable is always empty");
         }
+        let variable = variable.unwrap_or(VariableId(0));
+        let modifiers = modifiers(bound);
+        self.note_extracted(variable, &modifiers);
         CommandKind::ExtractText(Box::new(ExtractText {
-            variable: variable.unwrap_or(VariableId(0)),
-            modifiers: modifiers(bound),
+            variable,
+            modifiers,
             first: first.map(|(number, _)| number),
         }))
     }

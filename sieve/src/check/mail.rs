@@ -168,6 +168,7 @@ impl Checker<'_> {
         let mut is_mail = false;
         if let Some(method) = &method {
             is_mail = self.check_notify_method(method);
+            self.note_method(method);
         }
         let from = self.argument(bound.value(Tag::From));
         if let Some(from) = from.as_ref().filter(|_| is_mail) {

@@ -21,6 +21,7 @@ mod loops;
 mod mail;
 mod mailboxes;
 mod message_tests;
+mod origins;
 mod strings;
 mod suggest;
 mod values;
@@ -34,6 +35,7 @@ use crate::options::{Checked, CompileLimits, CompileOptions};
 use crate::parser;
 use crate::span::Span;
 use flow::Flow;
+use origins::Origins;
 use variables::Variables;
 
 /// Checks the source of a script.
@@ -116,6 +118,7 @@ struct Checker<'a> {
     /// The extensions whose lack was reported: no second report is needed.
     missing: ExtensionSet,
     variables: Variables,
+    origins: Origins,
     /// The loops around the current command, the innermost last: the name of each, if it has one.
     loops: Vec<Option<String>>,
     /// How many constant regular expressions were found so far.
@@ -145,6 +148,7 @@ impl<'a> Checker<'a> {
             enabled: ExtensionSet::EMPTY,
             missing: ExtensionSet::EMPTY,
             variables: Variables::default(),
+            origins: Origins::default(),
             loops: Vec::new(),
             regexes: 0,
             program_bytes: 0,
@@ -184,6 +188,7 @@ impl<'a> Checker<'a> {
             let message = format!("the variable `{}` is never set, so it is empty", excerpt(&name));
             self.complain(Code::VariableNotSet, span, message);
         }
+        self.check_methods();
         if self.has_redirect {
             for (span, message) in std::mem::take(&mut self.edits) {
                 let help = "a receiver of the redirected message may take it for forged";

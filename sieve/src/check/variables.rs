@@ -44,6 +44,16 @@ impl Variables {
         names
     }
 
+    /// Returns the name of a variable.
+    pub(super) fn name(&self, id: VariableId) -> &str {
+        self.list.get(usize::from(id.0)).map_or("", |variable| variable.name.as_str())
+    }
+
+    /// Returns the variables that are not those of this script alone.
+    pub(super) fn shared(&self) -> impl Iterator<Item = VariableId> {
+        self.ids.iter().filter(|((scope, _), _)| *scope != Scope::Local).map(|(_, id)| *id)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }

@@ -162,6 +162,7 @@ codes! {
     UnmatchableHeaderName = "S0915" Warning "No field can have this name (RFC 5228 §2.4.2.2).";
     UnsupportedNotifyMethod = "S0916" Warning "The site cannot notify by this URI (RFC 5435 §3.2).";
     UnmatchableContentType = "S0917" Warning "The text is no media type (RFC 5173 §5.2).";
+    NotifyFromMessage = "S0918" Warning "The message may say who is notified (RFC 5435 §8).";
 }
 
 impl fmt::Display for Code {

@@ -53,7 +53,8 @@ impl Run<'_> {
     }
 
     /// Evaluates `notify_method_capability` (RFC 5435 §5): false if the host cannot notify by the
-    /// URI, or does not know the capability.
+    /// URI, or does not know the capability. For `fcc` a scheme with its colon is enough (RFC 8580
+    /// §6.1).
     pub(super) fn notify_capability(
         &mut self,
         frame: &mut Frame<'_>,
@@ -64,7 +65,11 @@ impl Run<'_> {
         let uri = self.expand(frame, uri)?;
         let capability = self.expand(frame, capability)?.to_ascii_lowercase();
         self.fuel.step()?;
-        if !self.world.can_notify(&uri) {
+        let is_known = match uri.strip_suffix(':').filter(|_| capability == "fcc") {
+            Some(scheme) => self.world.has_notify_scheme(&scheme.to_ascii_lowercase()),
+            None => self.world.can_notify(&uri),
+        };
+        if !is_known {
             return Ok(false);
         }
         let value = match capability.as_str() {

@@ -158,6 +158,10 @@ impl World for TestWorld {
         parts.is_some_and(|(scheme, rest)| scheme.eq_ignore_ascii_case("mailto") && is_mailto(rest))
     }
 
+    fn has_notify_scheme(&self, scheme: &str) -> bool {
+        scheme == "mailto"
+    }
+
     fn notify_capability(&self, uri: &str, capability: &str) -> Option<String> {
         let capability = capability.to_lowercase();
         let is_default = self.can_notify(uri) && capability == "online";

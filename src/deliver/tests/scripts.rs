@@ -6,6 +6,7 @@ use crate::filter::{Settings as FilterSettings, SiteScript};
 use crate::model::{Action, ActionKind, FilterStep};
 
 mod limits;
+mod notifications;
 mod recipients;
 mod refusals;
 mod told;
