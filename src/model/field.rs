@@ -1,5 +1,6 @@
-//! The searchable fields of a message, each with a bit, and with a band of word positions if words
-//! of it are indexed (of ids, media types and addresses of delivery only texts are).
+//! The searchable fields of a message. Each has a bit, and a field whose words are indexed also has
+//! a band of word positions. Of ids, media types and addresses of delivery no words are indexed,
+//! only whole values.
 //!
 //! - Bits and bands are stored in the search index, so they never change.
 //! - A position is the band of a field in the upper bits, and the number of the word within the
@@ -26,8 +27,9 @@ pub const HEADER: u16 = 2048;
 /// Delivered-To of the trace prefix, from the delivery by this service (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
-/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` (50,000) fit, with the gaps
-/// between texts. If there are thousands of texts, the last words all have the largest number.
+/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` (50,000) fit, with gaps between
+/// the values of a field, so that no phrase reaches from one into the next. If a field has thousands
+/// of values, the last words all have the largest number.
 pub const BAND_BITS: u32 = 17;
 
 /// Returns the band of a field, which must be one of the bits above.

@@ -146,8 +146,8 @@ impl MaintainedListing {
         (self.emails.low, self.threads.low) = (low, low);
     }
 
-    /// Returns the email up to which the listing is maintained. Ids ascend from the newest email to
-    /// the oldest, so it is the largest id if the listing is complete. `None` if it is being dropped.
+    /// Returns the email up to which the listing is maintained; `None` if it is being dropped. Ids
+    /// ascend from the newest email to the oldest: a complete listing has the largest id here.
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {

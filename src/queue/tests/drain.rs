@@ -172,6 +172,7 @@ async fn relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
         (200, 200, 50)
     );
     // The 50 sent submissions are kept for a time, and then removed, which is no attempt.
+    // The counters are of the process. nextest runs each test in a process of its own.
     let attempts = || {
         let text = metrics::openmetrics_text();
         let counted =

@@ -3,7 +3,8 @@
 //! `net::managesieve` drives a `Session`: it gives the session bytes, and carries out its steps.
 //!
 //! - Each command gets one response, in the order of the commands. After BYE, or the response to
-//!   LOGOUT or STARTTLS, no more commands are read.
+//!   LOGOUT or STARTTLS, no more commands are read. Over TLS the driver goes on with
+//!   `Session::after_starttls`.
 //! - No byte of a literal is read as a command, even if the command is refused.
 //! - Scripts are passed on byte for byte, in both directions.
 //! - Clients may log in only where the driver says so (`Settings::login`): over TLS, or over a
