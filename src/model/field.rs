@@ -28,8 +28,8 @@ pub const HEADER: u16 = 2048;
 pub const DELIVERED_HERE: u16 = 4096;
 
 /// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` (50,000) fit, with gaps between
-/// the values of a field, so that no phrase reaches from one into the next. If a field has thousands
-/// of values, the last words all have the largest number.
+/// the values of a field, so that no phrase reaches from one into the next. If a field has
+/// thousands of values, the last words all have the largest number.
 pub const BAND_BITS: u32 = 17;
 
 /// Returns the band of a field, which must be one of the bits above.

@@ -92,8 +92,8 @@ fn users_and_folders_have_the_rights_that_the_service_needs() {
     assert!(unit("restante.service").lines().any(|line| line == "ConfigurationDirectoryMode=0755"));
 }
 
-/// Waits for a message of `sd_notify(3)` with a line that begins with `wanted`. Returns false when no
-/// message at all has come for the socket's timeout.
+/// Waits for a message of `sd_notify(3)` with a line that begins with `wanted`. Returns false when
+/// no message at all has come for the socket's timeout.
 fn wait_for_notification(socket: &UnixDatagram, wanted: &str) -> bool {
     let mut buffer = [0u8; 4096];
     while let Ok(length) = socket.recv(&mut buffer) {
