@@ -150,7 +150,8 @@ pub struct RunLimits {
     pub added_header: u32,
     /// Bytes of all texts that `replace` and `enclose` put into the message.
     pub replaced_body: u32,
-    /// Edited versions of the message that actions use. It also bounds the `enclose` commands.
+    /// Edited versions of the message that actions use; one that only `vacation` or `notify`
+    /// uses does not count. It also bounds the `enclose` commands.
     pub versions: u16,
     /// Parts over which loops run, all loops together. A part counts each time.
     pub parts: u32,

@@ -248,6 +248,9 @@ pub struct NotifyIntent {
     /// The text of `:message`. `None` without it: the host writes one.
     pub message: Option<String>,
     pub fcc: Option<FccIntent>,
+    /// The message of which is told, as it was edited when the action was executed (RFC 5293 §7),
+    /// without an enclosure.
+    pub version: Version,
 }
 
 /// Where a copy of a sent message is stored (RFC 8580).
@@ -324,12 +327,16 @@ impl Plan {
                     deliveries += 1;
                     used_versions.push(redirect.message);
                 }
-                Action::Vacation(_) => answers += 1,
+                Action::Vacation(vacation) => {
+                    answers += 1;
+                    used_versions.push(vacation.message);
+                }
                 Action::Reject { .. } => {
                     answers += 1;
                     is_refused = true;
                 }
-                Action::Notify(_) | Action::Discard | Action::MarkDuplicate { .. } => {}
+                Action::Notify(notify) => used_versions.push(notify.version),
+                Action::Discard | Action::MarkDuplicate { .. } => {}
             }
         }
         used_versions.extend(self.implicit_keep.iter().map(|keep| keep.message));

@@ -31,8 +31,8 @@ pub struct SieveSection {
     pub script_size: ByteSize,
     /// The most redirects of all scripts together for one recipient of a message.
     pub redirects: u16,
-    /// The most notifications of all scripts together for one recipient of a message. With 0,
-    /// scripts cannot use `enotify`.
+    /// The most `notify` commands of all scripts together for one recipient of a message. With 0,
+    /// `enotify` is not offered, and scripts that require it fail.
     pub notifications: u16,
     /// The most actions of all scripts together for one recipient of a message.
     pub actions: u16,
@@ -107,6 +107,9 @@ impl Config {
     }
 }
 
+/// The largest `redirects` and `notifications`. Each of them is a row of the delivery's commit.
+const MAX_SENT: u16 = 100;
+
 pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {
     if section.script_size.0 > limits::MAX_SCRIPT_BYTES as u64 {
         let problem = "larger than a script may be".into();
@@ -119,6 +122,14 @@ pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {
     if section.actions == 0 {
         let problem = "no script could do anything".into();
         report("sieve", "actions", problem, "write at least 1, or `on = false`");
+    }
+    for (name, value) in
+        [("redirects", section.redirects), ("notifications", section.notifications)]
+    {
+        if value > MAX_SENT {
+            let problem = "more than one message may cause".into();
+            report("sieve", name, problem, "write at most 100");
+        }
     }
     if section.spam_header.as_ref().is_some_and(|name| !is_name(name)) {
         let problem = "not a name of a header field".into();
@@ -208,5 +219,17 @@ mod tests {
         assert!(problem.contains("30-c.sieve") && problem.contains("keeep"), "{problem}");
         config.sieve.before = vec![dir.path().join("none")];
         assert!(config.filter_settings().unwrap_err().contains("[sieve] before: "));
+    }
+
+    #[test]
+    fn what_one_message_may_cause_has_a_bound() {
+        for (redirects, notifications, expected) in
+            [(100, 100, &[][..]), (101, 4, &["redirects"]), (4, 101, &["notifications"])]
+        {
+            let section = SieveSection { redirects, notifications, ..SieveSection::default() };
+            let mut found = Vec::new();
+            check_sieve(&section, &mut |_, name, _, _| found.push(name.to_owned()));
+            assert_eq!(found, expected);
+        }
     }
 }

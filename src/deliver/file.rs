@@ -330,7 +330,13 @@ fn report_refused(
         if refused.iter().take(index).any(|known| known.path == *path && known.step == *step) {
             continue;
         }
-        let found = steps.iter().find(|known| known.action.starts_with(step));
+        // Steps were cut to this length.
+        let step = step.get(..step.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
+        let is_it = |action: &str| {
+            let rest = step.and_then(|step| action.strip_prefix(step));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let found = steps.iter().find(|known| is_it(&known.action));
         let (script, line) =
             found.map_or_else(|| (String::new(), 0), |step| (step.script.clone(), step.line));
         let path = path.get(..path.floor_char_boundary(MAX_SHOWN_PATH_BYTES)).unwrap_or(path);

@@ -132,7 +132,16 @@ impl Deliverer {
                         identity: account.identity(self)?,
                         prefix: &prefix,
                     };
-                    let (work, answer) = self.plan_scripts(context, scripts, owner, kept_in);
+                    let (work, mut answer) = self.plan_scripts(context, scripts, owner, kept_in);
+                    let is_answered =
+                        |(_, known): &RecipientAnswer| matches!(known, ScriptAnswer::Script(..));
+                    if answers.iter().any(is_answered)
+                        && let ScriptAnswer::Script(_, edited) = &mut answer
+                    {
+                        // Only the first answer is sent. The versions of a large message for many
+                        // recipients would take much memory.
+                        *edited = None;
+                    }
                     answers.push((index, answer));
                     Some(work)
                 }

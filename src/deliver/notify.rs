@@ -1,7 +1,8 @@
 //! Plans the notifications by mail that scripts ask for (RFC 5435, RFC 5436).
 //!
 //! - A message that says in Auto-Submitted that a program sent it causes none, so that there is no
-//!   loop (RFC 5436 §2.7). The header counts as it was received.
+//!   loop (RFC 5436 §2.7). For this the header counts as it was received; what is told of the
+//!   message is read from the header as edited (RFC 5293 §7).
 //! - The subject is the text of `:message`, or else that of the URI, or else that of the message.
 //! - The body is that of the URI, or else the text of `:message`, or else names From and Subject of
 //!   the message. With `:message` and a body of the URI nothing of the message is told.
@@ -12,6 +13,7 @@ use super::scripts::{Planner, add_step};
 use crate::filter::{Importance, Notification};
 use crate::message::auto::auto_submitted;
 use crate::message::compose::{self, Draft};
+use crate::message::header::Header;
 use crate::message::parse;
 use crate::message::words::cut;
 use crate::model::{ActionKind, Address, EmailAddress};
@@ -23,6 +25,8 @@ const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
 const NEW_MESSAGE: &str = "New message";
 /// Longer values of header fields are cut in the body of a notification.
 const MAX_VALUE_BYTES: usize = 1000;
+/// A longer text of `:message` is cut (RFC 5436 §2.6): a script could repeat the message in it.
+const MAX_TEXT_BYTES: usize = 16 << 10;
 
 impl Planner<'_> {
     /// Plans a notification, with the copy that `:fcc` asks for (RFC 8580).
@@ -33,11 +37,16 @@ impl Planner<'_> {
             add_step(writes, String::new(), 0, why);
             return;
         }
-        let subject = notification
-            .subject
-            .clone()
-            .unwrap_or_else(|| self.field("Subject").unwrap_or_else(|| NEW_MESSAGE.to_owned()));
-        let text = notification.text.clone().unwrap_or_else(|| self.default_text());
+        let edited = notification.message.as_ref().map(|message| Header::split(&message.0));
+        let header = edited.as_ref().unwrap_or(context.header);
+        let subject = match &notification.subject {
+            Some(subject) => cut(subject, MAX_VALUE_BYTES).to_owned(),
+            None => shown(header, "Subject").unwrap_or_else(|| NEW_MESSAGE.to_owned()),
+        };
+        let text = match &notification.text {
+            Some(text) => cut(text, MAX_TEXT_BYTES).to_owned(),
+            None => default_text(header),
+        };
         let from = self.author(notification);
         let importance = match notification.importance {
             Importance::High => Some(("Importance", "high".into())),
@@ -108,21 +117,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the beginning of a field of the message, as people read it. `None` if the message
-    /// lacks the field, or it is empty.
-    fn field(&self, name: &str) -> Option<String> {
-        let value = self.context.header.first(name)?.decoded();
-        (!value.is_empty()).then(|| cut(&value, MAX_VALUE_BYTES).to_owned())
-    }
-
-    /// Returns the body of a notification for which neither the URI nor `:message` gives one: From
-    /// and Subject of the message (RFC 5435 §3.6).
-    fn default_text(&self) -> String {
-        let line = |name| Some(format!("{name}: {}\n", self.field(name)?));
-        let lines: String = ["From", "Subject"].into_iter().filter_map(line).collect();
-        if lines.is_empty() { NEW_MESSAGE.to_owned() } else { lines }
-    }
-
     /// Returns the token by which the site finds the owner of the script (RFC 5436 §2.7.1), the
     /// same one in all notifications: the id of the account, and a keyed hash of it, which nobody
     /// else can make.
@@ -132,4 +126,18 @@ impl Planner<'_> {
         let hash = blake3::keyed_hash(&key, &account.0.to_be_bytes()).to_hex();
         format!("{account}-{}", hash.get(..16).unwrap_or_default())
     }
+}
+
+/// Returns the beginning of a field, as people read it. `None` if the field is missing or empty.
+fn shown(header: &Header<'_>, name: &str) -> Option<String> {
+    let value = header.first(name)?.decoded();
+    (!value.is_empty()).then(|| cut(&value, MAX_VALUE_BYTES).to_owned())
+}
+
+/// Returns the body of a notification for which neither the URI nor `:message` gives one: From and
+/// Subject of the message (RFC 5435 §3.6).
+fn default_text(header: &Header<'_>) -> String {
+    let line = |name| Some(format!("{name}: {}\n", shown(header, name)?));
+    let lines: String = ["From", "Subject"].into_iter().filter_map(line).collect();
+    if lines.is_empty() { NEW_MESSAGE.to_owned() } else { lines }
 }

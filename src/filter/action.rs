@@ -20,9 +20,10 @@ pub struct FilterResult {
     /// The implicit or explicit keep: the message is stored where it would go without scripts.
     /// `None` if a script cancelled it. If a script failed, what was kept before that script.
     pub keep: Option<Keep>,
-    /// Each action that a script took and each warning of its run, with its command, and line 0 for
-    /// the implicit keep of the last script: at most `limits::MAX_FILTER_STEPS`. An action that
-    /// repeats one has a step, too, though `actions` lacks it. `MarkDuplicate` has none.
+    /// Each action that a script took and each warning of its run, with its command, unless the run
+    /// failed; and line 0 for the implicit keep of the last script: at most
+    /// `limits::MAX_FILTER_STEPS`. An action that repeats one has a step, too, though `actions`
+    /// lacks it. `MarkDuplicate` has none.
     pub steps: Vec<FilterStep>,
     /// The rules of the account's scripts that fired, at most `limits::MAX_FIRED_RULES`. Rules of a
     /// script that failed are left out.
@@ -123,6 +124,8 @@ pub struct Notification {
     /// `None`: From and Subject of the message.
     pub text: Option<String>,
     pub importance: Importance,
+    /// The message of which is told (RFC 5293 §7). `None`: the message as received.
+    pub message: Option<EditedMessage>,
     /// Where a copy is filed (RFC 8580); `None` for no copy.
     pub fcc: Option<vacation::Fcc>,
 }

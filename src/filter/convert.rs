@@ -112,8 +112,12 @@ fn copy_target(fcc: FccIntent) -> vacation::Fcc {
     }
 }
 
-/// Returns a notification in types of this crate; `None` if its method is no usable `mailto` URI.
-pub(super) fn notification(intent: NotifyIntent) -> Option<Notification> {
+/// Returns a notification about a message in types of this crate; `None` if its method is no
+/// usable `mailto` URI.
+pub(super) fn notification(
+    intent: NotifyIntent,
+    message: Option<EditedMessage>,
+) -> Option<Notification> {
     let uri = mailto::parse(&intent.method)?;
     Some(Notification {
         to: uri.to,
@@ -128,6 +132,7 @@ pub(super) fn notification(intent: NotifyIntent) -> Option<Notification> {
             ir::Importance::Normal => Importance::Normal,
             ir::Importance::Low => Importance::Low,
         },
+        message,
         fcc: intent.fcc.map(copy_target),
     })
 }

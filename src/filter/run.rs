@@ -384,7 +384,8 @@ impl<'a> Sequence<'a> {
                     self.add(FilterAction::Vacation { script, message });
                 }
                 Action::Notify(intent) => {
-                    if let Some(notification) = notification(*intent) {
+                    let message = version(intent.version);
+                    if let Some(notification) = notification(*intent, message) {
                         self.add(FilterAction::Notify(notification));
                     }
                 }
@@ -400,16 +401,18 @@ impl<'a> Sequence<'a> {
     }
 
     /// Adds an action, or drops it if it repeats an earlier one: a redirect to the same address, or
-    /// a second vacation response. A store in the same target takes the place of the earlier one:
-    /// whatever was edited in between, it is the same message (RFC 5293 §7), and as within a
-    /// script the last store counts.
+    /// a second vacation response. A store in the same target is joined with the earlier one:
+    /// whatever was edited in between, it is the same message (RFC 5293 §7). The keywords of both
+    /// scripts stay, and the version of the last store counts, as within a script.
     fn add(&mut self, new: FilterAction) {
         for old in &mut self.result.actions {
             match (&mut *old, &new) {
-                (FilterAction::Store { to: old_to, .. }, FilterAction::Store { to, .. })
-                    if old_to == to =>
-                {
-                    *old = new;
+                (
+                    FilterAction::Store { to: old_to, keywords, message },
+                    FilterAction::Store { to, keywords: more, message: last },
+                ) if old_to == to => {
+                    keywords.extend(more.iter().cloned());
+                    message.clone_from(last);
                     return;
                 }
                 (FilterAction::Redirect { to: old_to, .. }, FilterAction::Redirect { to, .. })

@@ -1,7 +1,9 @@
 //! Counts what the scripts that run for one recipient use of their limits. They share some of the
 //! limits, those of `RunUsage`; each has the other ones for itself.
 
-use restante_sieve::{Action, Outcome, RunLimits};
+use std::collections::BTreeSet;
+
+use restante_sieve::{Action, Outcome, Plan, RunLimits, Version};
 
 /// What the scripts that ran so far have used.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +28,7 @@ impl RunUsage {
         let redirects = count(|action| matches!(action, Action::Redirect(_)));
         let notifies = count(|action| matches!(action, Action::Notify(_)));
         let answers = count(|action| matches!(action, Action::Vacation(_)));
-        let versions = u16::try_from(outcome.plan.versions.len()).unwrap_or(u16::MAX);
+        let versions = u16::try_from(counted_versions(&outcome.plan)).unwrap_or(u16::MAX);
         self.fuel = self.fuel.saturating_add(outcome.fuel_used);
         self.actions = self.actions.saturating_add(count(|_| true));
         self.redirects = self.redirects.saturating_add(redirects);
@@ -48,4 +50,20 @@ impl RunUsage {
             ..limits
         }
     }
+}
+
+/// Returns how many versions of the message a plan stores, keeps or sends on. Of one that only
+/// `vacation` or `notify` uses, nothing but the header is read.
+fn counted_versions(plan: &Plan) -> usize {
+    let of_actions = plan.actions.iter().filter_map(|action| match action {
+        Action::Store { message, .. } => Some(*message),
+        Action::Redirect(redirect) => Some(redirect.message),
+        _ => None,
+    });
+    let all = of_actions.chain(plan.implicit_keep.as_ref().map(|keep| keep.message));
+    let edited = all.filter_map(|version| match version {
+        Version::Edited(index) => Some(index),
+        Version::Original => None,
+    });
+    edited.collect::<BTreeSet<u16>>().len()
 }

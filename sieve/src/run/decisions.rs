@@ -8,6 +8,8 @@
 //! - The implicit keep is decided after the last command, with the flags and the version that the
 //!   message has then.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::fuel::FLAG_COST;
@@ -28,6 +30,9 @@ pub(super) struct Decisions {
     pub actions: Vec<Action>,
     /// The edited versions that actions used so far. Some may be used no more.
     versions: Vec<MessageEdits>,
+    /// The indices of those that count towards the limit: of all but what only `vacation` or
+    /// `notify` used.
+    counted: BTreeSet<usize>,
     /// Records of the `duplicate` test: the key, and the time until which it is kept. They become
     /// actions when the plan is completed.
     marks: Vec<(DupKey, Timestamp)>,
@@ -182,6 +187,18 @@ impl Run<'_> {
     /// Returns the version of the message as it is now, and adds it to the versions if it is new.
     /// Unless `with_enclosures`, it is the message inside the enclosures.
     pub(super) fn version(&mut self, with_enclosures: bool) -> Result<Version> {
+        let version = self.uncounted_version(with_enclosures)?;
+        if let Version::Edited(index) = version {
+            self.decisions.counted.insert(usize::from(index));
+            let (count, limit) = (self.decisions.counted.len(), u64::from(self.limits.versions));
+            self.within("versions of the message", count, limit)?;
+        }
+        Ok(version)
+    }
+
+    /// As [`Self::version`], for an action that stores and sends no message: the version does not
+    /// count towards [`RunLimits::versions`](crate::RunLimits::versions).
+    pub(super) fn uncounted_version(&mut self, with_enclosures: bool) -> Result<Version> {
         if !self.message.is_edited() {
             return Ok(Version::Original);
         }
@@ -196,11 +213,8 @@ impl Run<'_> {
         let index = match known {
             Some(index) => index,
             None => {
-                let index = self.decisions.versions.len();
                 self.decisions.versions.push(edits);
-                let limit = u64::from(self.limits.versions);
-                self.within("versions of the message", index + 1, limit)?;
-                index
+                self.decisions.versions.len() - 1
             }
         };
         Ok(Version::Edited(u16::try_from(index).unwrap_or(u16::MAX)))
@@ -293,6 +307,7 @@ fn remove_unused_versions(plan: &mut Plan) {
             Action::Store { message, .. } => renumber(message),
             Action::Redirect(redirect) => renumber(&mut redirect.message),
             Action::Vacation(vacation) => renumber(&mut vacation.message),
+            Action::Notify(notify) => renumber(&mut notify.version),
             _ => {}
         }
     }

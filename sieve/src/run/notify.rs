@@ -11,7 +11,7 @@ impl Run<'_> {
     /// form `name=value` are left out.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI.
+    /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI; those of limits.
     pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
         let method = self.expand(frame, &notify.method)?;
         self.fuel.step()?;
@@ -31,7 +31,8 @@ impl Run<'_> {
         let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let message = self.expand_option(frame, notify.message.as_ref())?;
         let fcc = self.fcc(frame, notify.fcc.as_ref())?;
-        let intent = NotifyIntent { method, from, importance, options, message, fcc };
+        let version = self.uncounted_version(false)?;
+        let intent = NotifyIntent { method, from, importance, options, message, fcc, version };
         let action = Action::Notify(Box::new(intent));
         if self.decisions.actions.contains(&action) {
             return Ok(());

@@ -38,7 +38,7 @@ impl Run<'_> {
             false => VacationBody::Text(reason),
         };
         let fcc = self.fcc(frame, vacation.fcc.as_ref())?;
-        let message = self.version(false)?;
+        let message = self.uncounted_version(false)?;
         self.push_action(Action::Vacation(Box::new(VacationIntent {
             handle: vacation.handle,
             handle_name: vacation.handle_name.clone(),

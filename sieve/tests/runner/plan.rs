@@ -85,7 +85,7 @@ fn action(action: &Action) -> PlanLine {
             let hash = Some(intent.handle.to_string());
             PlanLine { line: vacation(intent), version: Some(intent.message), hash }
         }
-        Action::Notify(intent) => PlanLine::new(notify(intent), None),
+        Action::Notify(intent) => PlanLine::new(notify(intent), Some(intent.version)),
         Action::MarkDuplicate { key, until } => {
             let mut line = Line::new("mark-duplicate", &[]);
             line.tag("until", [until.to_string()]);

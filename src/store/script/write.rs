@@ -113,16 +113,20 @@ impl Txn<'_> {
 
     /// Records that a run failed, or that something it decided was not done. Keeps the newest
     /// `limits::MAX_SCRIPT_ERRORS` records, and cuts the message off after
-    /// `limits::MAX_SCRIPT_ERROR_BYTES`.
+    /// `limits::MAX_SCRIPT_ERROR_BYTES`. A record takes the place of one with the same script, line
+    /// and message, so that many messages with one fault do not drive out other faults.
     pub fn add_script_error(&mut self, error: &ScriptError) -> Result<(), Error> {
         let key = self.account_key();
         // A damaged row must not keep mail from being delivered: it is replaced.
         let row = self.row_if_any::<ScriptErrors>(&key)?;
         let ScriptErrorsRow(mut errors) = row.and_then(Result::ok).unwrap_or_default();
-        let surplus = (errors.len() + 1).saturating_sub(limits::MAX_SCRIPT_ERRORS);
-        errors.drain(..surplus);
         let mut message = error.message.clone();
         message.truncate(message.floor_char_boundary(limits::MAX_SCRIPT_ERROR_BYTES));
+        errors.retain(|known| {
+            (&known.script, known.line, &known.message) != (&error.script, error.line, &message)
+        });
+        let surplus = (errors.len() + 1).saturating_sub(limits::MAX_SCRIPT_ERRORS);
+        errors.drain(..surplus);
         errors.push(ScriptError { message, ..error.clone() });
         self.put::<ScriptErrors>(&key, &ScriptErrorsRow(errors));
         Ok(())

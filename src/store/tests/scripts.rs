@@ -111,6 +111,14 @@ fn newest_failed_runs_are_kept() {
     // The newest `limits::MAX_SCRIPT_ERRORS`, which are 50.
     assert_eq!(lines, (10..60).rev().collect::<Vec<u32>>());
     assert!(errors.iter().all(|error| error.message.len() == limits::MAX_SCRIPT_ERROR_BYTES));
+    // One that repeats another takes its place.
+    for at in 60..200 {
+        let again = ScriptError { at: UtcMillis(at), ..error(10) };
+        fixture.done(|txn| txn.add_script_error(&again)).unwrap();
+    }
+    let errors = fixture.store.snapshot().script_errors(ACCOUNT).unwrap();
+    assert_eq!((errors.len(), errors[0].line, errors[0].at), (50, 10, UtcMillis(199)));
+    assert_eq!(errors[49].line, 11);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(super) async fn run(args: ListArgs, context: &CommandContext) -> Result<(), 
             let listed = |name: &str| answer.list.iter().any(|script| script.name == name);
             let others = answer.errors.iter().filter(|error| !listed(&error.script)).count();
             if others > 0 {
-                let text = "failed runs of other scripts, such as those of the site: see --errors";
+                let text = "errors of other scripts, such as those of the site: see --errors";
                 output::line(&format!("{others} {text}"));
             }
         }

@@ -83,6 +83,30 @@ fn notification_without_a_message_names_sender_and_subject_of_the_mail() {
     fixture.assert_clean();
 }
 
+/// RFC 5293 §7, RFC 5436 §2.6.
+#[test]
+fn notification_tells_of_the_edited_header_and_is_bounded() {
+    let fixture = fixture();
+    fixture.activate(
+        "require [\"editheader\", \"enotify\", \"variables\"];\n\
+         deleteheader \"Subject\"; addheader \"Subject\" \"Ticket 7\";\n\
+         notify \"mailto:pager@example.com\";\n\
+         addheader \"X-Later\" \"1\";\n\
+         set \"a\" \"0123456789abcdef\"; set \"a\" \"${a}${a}${a}${a}${a}${a}${a}${a}\";\n\
+         set \"a\" \"${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}\";\n\
+         notify :message \"${a}${a}${a}${a}${a}${a}${a}${a}${a}${a}\" \"mailto:eve@example.com\";",
+    );
+    fixture.deliver_letter();
+    let texts: Vec<String> = fixture
+        .queued()
+        .iter()
+        .map(|action| String::from_utf8(fixture.action_message(action)).unwrap())
+        .collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].contains("Subject: Ticket 7\r\n"), "{}", texts[0]);
+    assert!((16 << 10..20 << 10).contains(&texts[1].len()), "{}", texts[1].len());
+}
+
 /// RFC 5436 §2.7.
 #[test]
 fn automatic_mail_causes_no_notification_and_a_step_says_why() {

@@ -34,8 +34,8 @@ fn mailbox_gets_one_version_of_the_message_whichever_scripts_store_it() {
     fixture.deliver_letter();
     let mut stored = fixture.stored();
     stored.sort();
-    // The last version, with its flags.
-    assert_eq!(stored, ["Archive $seen", "Drafts"]);
+    // The last version, with the flags of both scripts.
+    assert_eq!(stored, ["Archive $flagged $seen", "Drafts"]);
     assert_eq!(fixture.texts().iter().filter(|text| text.contains("X-Flavor")).count(), 1);
     fixture.assert_clean();
 }
