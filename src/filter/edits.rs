@@ -6,16 +6,30 @@ use super::action::EditedMessage;
 use super::view::View;
 use crate::message::build::{BadFieldValue, EncodedField, FieldValue};
 
-/// Applies the edits of a header: new fields on top, the old ones that are left, new fields at the
-/// end, then what follows the header. A message without a blank line after its header gets one.
-/// No site offers edits of parts or enclosures (`settings::NOT_OFFERED`), so there are none.
+/// Applies the edits of a header to the message. No site offers edits of parts or enclosures
+/// (`settings::NOT_OFFERED`), so there are none.
 pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
+    let mut out = Vec::with_capacity(view.raw().len().saturating_add(1024));
+    let header_end = write_header(view, edits, &mut out);
+    out.extend_from_slice(view.raw().get(header_end..).unwrap_or_default());
+    EditedMessage(out.into())
+}
+
+/// Applies the edits of a header, for an action that reads nothing else of the message.
+pub(super) fn header(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
+    let mut out = Vec::new();
+    write_header(view, edits, &mut out);
+    EditedMessage(out.into())
+}
+
+/// Writes the edited header: new fields on top, the old ones that are left, new fields at the end.
+/// Returns where the old header ends. A message without a blank line there gets one.
+fn write_header(view: &View<'_>, edits: &MessageEdits, out: &mut Vec<u8>) -> usize {
     let raw = view.raw();
     let fields = view.fields(PartId::ROOT);
     let header_end = fields.last().map_or(0, |field| field.whole.end);
-    let mut out = Vec::with_capacity(raw.len().saturating_add(1024));
     let header = &edits.header;
-    header.prepended.iter().for_each(|field| write(field, &mut out));
+    header.prepended.iter().for_each(|field| write(field, out));
     // Positions among all fields, ascending.
     let mut deleted = header.deleted.iter().copied().peekable();
     let mut at = 0;
@@ -31,14 +45,13 @@ pub(super) fn apply(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
     if !out.is_empty() && !out.ends_with(b"\n") {
         out.extend_from_slice(b"\r\n");
     }
-    header.appended.iter().for_each(|field| write(field, &mut out));
+    header.appended.iter().for_each(|field| write(field, out));
     let rest = raw.get(header_end..).unwrap_or_default();
     let has_blank_line = [&b"\r\n"[..], b"\n"].iter().any(|end| rest.starts_with(end));
     if !has_blank_line {
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(rest);
-    EditedMessage(out.into())
+    header_end
 }
 
 /// Writes a field. A value of ASCII with an encoded word is written as the script has it. Any other

@@ -1,7 +1,7 @@
 //! Runs the scripts for a message one after another, and joins their plans. Deliveries use
 //! `AccountScripts`, and `jmap::admin`, for stored mail, uses `run_alone`.
 
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -339,10 +339,18 @@ impl<'a> Sequence<'a> {
             true => EditedMessage(Arc::from([])),
             false => edits::apply(view, edits),
         };
-        let versions: Vec<EditedMessage> = plan.versions.iter().map(edit).collect();
+        let versions: Vec<LazyCell<EditedMessage, _>> =
+            plan.versions.iter().map(|edits| LazyCell::new(move || edit(edits))).collect();
         let version = |version: Version| match version {
             Version::Original => before.message.clone(),
-            Version::Edited(index) => versions.get(usize::from(index)).cloned(),
+            Version::Edited(index) => versions.get(usize::from(index)).map(|one| (**one).clone()),
+        };
+        // The bytes of versions that nobody stores or sends could be many times the message.
+        let header = |version: Version| match version {
+            Version::Original => before.message.clone(),
+            Version::Edited(index) => {
+                plan.versions.get(usize::from(index)).map(|edits| edits::header(view, edits))
+            }
         };
         let kept = |flags: &FlagSet, message: Version| Keep {
             keywords: before.keywords.iter().cloned().chain(keywords(flags)).collect(),
@@ -379,12 +387,12 @@ impl<'a> Sequence<'a> {
                 // The plan has no implicit keep then, which is all that `discard` does.
                 Action::Discard => {}
                 Action::Vacation(intent) => {
-                    let message = version(intent.message);
+                    let message = header(intent.message);
                     let script = Box::new(vacation_script(*intent));
                     self.add(FilterAction::Vacation { script, message });
                 }
                 Action::Notify(intent) => {
-                    let message = version(intent.version);
+                    let message = header(intent.version);
                     if let Some(notification) = notification(*intent, message) {
                         self.add(FilterAction::Notify(notification));
                     }

@@ -21,7 +21,7 @@ pub(super) struct Flow {
     /// The last delivery that has run for certain: `keep`, `fileinto` or `redirect`. `None` as for
     /// `refusal`.
     pub(super) store: Option<Span>,
-    /// At least so many redirects have run.
+    /// The least number of redirects that have run.
     pub(super) redirects: u32,
 }
 

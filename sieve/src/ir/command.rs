@@ -130,7 +130,7 @@ pub struct DeliverBy {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// `:bytimerelative`: so many seconds after the time of the run.
+    /// `:bytimerelative`: seconds after the time of the run.
     After(u64),
     /// `:bytimeabsolute`, an RFC 3339 time.
     At(StringExpr),
@@ -287,7 +287,7 @@ pub struct ExtractText {
     pub variable: VariableId,
     /// As in `set`.
     pub modifiers: Vec<Modifier>,
-    /// `:first`: at most so many characters of the text. Without it, all.
+    /// `:first`: the most characters of the text that are taken. Without it, all are.
     pub first: Option<u64>,
 }
 

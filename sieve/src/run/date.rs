@@ -82,8 +82,8 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Expresses a time in the zone that is so many minutes east of Greenwich. An offset that is
-    /// out of range counts as 0.
+    /// Expresses a time in the zone that is `minutes` east of Greenwich. An offset that is out of
+    /// range counts as 0.
     pub(super) fn new(time: Timestamp, minutes: i16) -> Self {
         let offset = Offset::from_seconds(i32::from(minutes) * 60);
         let offset = offset.unwrap_or(Offset::UTC);

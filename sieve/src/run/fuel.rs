@@ -37,7 +37,7 @@ pub(super) struct Fuel {
 }
 
 impl Fuel {
-    /// Makes the fuel of a run that may use so many units.
+    /// Makes the fuel of a run that may use this number of units.
     pub(super) const fn new(units: u64) -> Self {
         Self { limit: units.saturating_mul(BYTES_PER_UNIT), used: 0 }
     }

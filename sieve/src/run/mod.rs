@@ -177,7 +177,7 @@ struct Frame<'s> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
-    /// Leaves so many loops, at least one.
+    /// Leaves this number of loops, at least one.
     Break(u8),
     /// Leaves the script.
     Return,

@@ -116,7 +116,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the time so many seconds after another, or the latest time that there is.
+/// Returns the time a number of seconds after another, or the latest time that there is.
 pub(super) fn after(time: Timestamp, seconds: u64) -> Timestamp {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
