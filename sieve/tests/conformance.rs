@@ -1,5 +1,5 @@
-//! Checks `docs/conformance.md`: its tables name cases and tests that exist, and leave no folder,
-//! file or section of cases out.
+//! Checks `docs/conformance.md`: the cases and tests that its tables name exist, and its lists of
+//! sections name all sections of the RFCs that have cases.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 

@@ -137,7 +137,12 @@ pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {
     }
     if !(0.001..=1_000_000.0).contains(&section.spam_score) {
         let problem = "not a score of certain spam".into();
-        report("sieve", "spam-score", problem, "write a number above 0, such as 15.0");
+        report(
+            "sieve",
+            "spam-score",
+            problem,
+            "write a number from 0.001 to 1000000, such as 15.0",
+        );
     }
 }
 
@@ -159,8 +164,8 @@ fn read_scripts(
             return Err(describe(path, "too many scripts", "join them, or name single files"));
         }
         for file in files {
-            let source =
-                read_script(&file).map_err(|problem| describe(&file, &problem, readable))?;
+            let source = read_script(&file)
+                .map_err(|error| describe(&file, &error.to_string(), readable))?;
             let script = SiteScript::new(&file.display().to_string(), source);
             if let Some(errors) = script.errors(settings) {
                 return Err(describe(&file, &errors, "correct the script"));
@@ -187,13 +192,13 @@ fn script_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Reads a file of at most `limits::MAX_SCRIPT_BYTES`. The error is the problem.
-fn read_script(file: &Path) -> Result<Vec<u8>, String> {
+/// Reads a script. Of a file that is larger than any script may be, one byte more than that is
+/// read, so that `SiteScript::errors` refuses it.
+fn read_script(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut source = Vec::new();
     let most = limits::MAX_SCRIPT_BYTES as u64;
-    let opened = fs::File::open(file).map_err(|error| error.to_string())?;
-    opened.take(most + 1).read_to_end(&mut source).map_err(|error| error.to_string())?;
-    if source.len() as u64 > most { Err("larger than 1 MiB".to_owned()) } else { Ok(source) }
+    fs::File::open(file)?.take(most + 1).read_to_end(&mut source)?;
+    Ok(source)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) struct StepTrace {
     /// each with the place of its command, and cut to `limits::MAX_FILTER_STEP_BYTES`: at most
     /// `limits::MAX_FILTER_STEPS`.
     pub(super) steps: Vec<(Place, String)>,
-    /// How many of `steps` are warnings.
+    /// The number of different warnings, at most `MAX_WARNING_STEPS`.
     warnings: usize,
     /// The first redirect that was left out because the message is in a loop, and the text of its
     /// warning.
@@ -43,7 +43,7 @@ impl Trace for StepTrace {
 
     fn action(&mut self, place: &Place, action: &Action) {
         if let Some(text) = describe(action) {
-            self.add(place, text);
+            self.add(place, cut(text));
         }
     }
 
@@ -52,7 +52,7 @@ impl Trace for StepTrace {
         if matches!(kind, WarningKind::RedirectLoop) && self.redirect_loop.is_none() {
             self.redirect_loop = Some((place.clone(), kind.to_string()));
         }
-        let text = format!("warning: {kind}");
+        let text = cut(format!("warning: {kind}"));
         let is_known = self.steps.iter().any(|(known, step)| known == place && *step == text);
         if self.warnings < MAX_WARNING_STEPS && !is_known {
             self.warnings += 1;
@@ -62,12 +62,17 @@ impl Trace for StepTrace {
 }
 
 impl StepTrace {
-    fn add(&mut self, place: &Place, mut text: String) {
+    fn add(&mut self, place: &Place, text: String) {
         if self.steps.len() < limits::MAX_FILTER_STEPS {
-            text.truncate(text.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
             self.steps.push((place.clone(), text));
         }
     }
+}
+
+/// Cuts the text of a step to `limits::MAX_FILTER_STEP_BYTES`.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(limits::MAX_FILTER_STEP_BYTES));
+    text
 }
 
 /// Returns a text for people about an action and its target; `None` for `MarkDuplicate`, which

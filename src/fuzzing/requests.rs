@@ -127,8 +127,9 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replaces the `n`-th value of a document, counted from 0, which is the document itself.
-/// Afterwards `n` is `usize::MAX`, or if there are fewer values, it is less by their number.
+/// Replaces the `n`-th value of a document. 0 is the document itself, and its inner values are
+/// counted in the order in which they are written. Afterwards, `n` is `usize::MAX` if a value was
+/// replaced, and else less by the number of values that were counted.
 fn replace_value(value: &mut Value, n: &mut usize, rng: &mut InputRng) {
     if *n == 0 {
         *value = unusual_value(rng);

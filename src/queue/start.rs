@@ -1,10 +1,11 @@
 //! Checks at the start that the queue is complete, before anything is sent.
 //!
-//! - Each account must have as many actions as its row says. There must be as many wake-ups as
-//!   actions that are neither held nor failed. Accounts under repair are left out.
-//! - The epoch of the store must be the one in the queue's mark. It differs after a backup was
-//!   restored: the actions, if there are any, may have been sent since the backup was made.
-//! - The mark must exist, unless there are no actions.
+//! - Each account must have as many actions as its row says. All accounts together must have as
+//!   many rows of wake-ups (`outbox_due`) as actions that are neither held nor failed. Accounts
+//!   under repair are left out.
+//! - If there are actions, the queue's mark must exist, and its epoch must be that of the store.
+//!   The epochs differ after a backup was restored: then the actions may have been sent since the
+//!   backup was made.
 //! - If one of these does not hold, or a row is damaged, the queue is held: nothing is sent until
 //!   `restante queue accept-loss`.
 
@@ -121,9 +122,8 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
         // A held queue stays held until an administrator accepts the loss.
         (true, Some(_)) => return Ok(None),
         (true, None) => QueueMark { epoch, held: None },
-        // The mark keeps its old epoch; a new mark, in place of a lost one, gets 0. If the
-        // mark has another epoch than the store, `accept-loss` takes the store for restored, and
-        // drops replies.
+        // The mark keeps its old epoch: if it is not that of the store, `accept-loss` takes the
+        // store for restored, and drops replies. In place of a lost mark, 0 has the same effect.
         (false, _) => {
             let epoch = old_mark.as_ref().map_or(0, |mark| mark.epoch);
             QueueMark { epoch, held: Some(problems.join("; ")) }

@@ -155,8 +155,8 @@ pub fn count_decision(code: &'static str) {
     METRICS.vacation_decisions.get_or_create(&[("reason", code)]).inc();
 }
 
-/// Counts the result of an attempt to send an action, or of a step that makes no attempt: an action
-/// whose attempt was interrupted is recovered, or an action is given up. `kind` is
+/// Counts the result of an attempt to send an action. The recovery of an action whose attempt was
+/// interrupted counts as one, and so does giving an action up without another attempt. `kind` is
 /// `ActionKind::name`, and `result` is `sent`, `again`, `failed` or `unknown`.
 pub fn count_attempt(kind: &'static str, result: &'static str) {
     METRICS.outbox_attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();

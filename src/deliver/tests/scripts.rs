@@ -9,7 +9,7 @@ mod limits;
 mod notifications;
 mod recipients;
 mod refusals;
-mod told;
+mod steps;
 mod transactions;
 mod versions;
 
