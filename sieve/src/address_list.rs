@@ -13,61 +13,51 @@ use std::iter::Peekable;
 use std::str::CharIndices;
 
 use crate::address::{AddressSpec, is_atext, is_domain};
-use crate::message::{AddressEntry, NamedAddress};
 
-/// Reads a value as a list of addresses, as
-/// [`MessageView::parse_addresses`](crate::MessageView::parse_addresses) must. `decode` makes of a
-/// display name what its reader sees: it decodes encoded words (RFC 2047).
-///
-/// ```
-/// use restante_sieve::{AddressEntry, parse_address_list};
-///
-/// let entries = parse_address_list(b"\"B, A\" <a@example.org>, nobody", |name| name.to_owned());
-/// let [AddressEntry::Mailbox(mailbox)] = &entries[..] else { unreachable!() };
-/// assert_eq!(mailbox.name.as_deref(), Some("B, A"));
-/// assert_eq!(mailbox.address.to_string(), "a@example.org");
-/// ```
-#[must_use]
-pub fn parse_address_list(value: &[u8], decode: impl Fn(&str) -> String) -> Vec<AddressEntry> {
+/// An entry of a list of addresses, without its display name or the name of the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AddressEntry {
+    Mailbox(AddressSpec),
+    Group(Vec<AddressSpec>),
+}
+
+/// Reads a value as a list of addresses. Display names are read over.
+pub(crate) fn parse_address_list(value: &[u8]) -> Vec<AddressEntry> {
     let text = String::from_utf8_lossy(value);
     let mut entries = Vec::new();
-    let mut group: Option<(String, Vec<NamedAddress>)> = None;
+    let mut group: Option<Vec<AddressSpec>> = None;
     let mut pending: Vec<Token<'_>> = Vec::new();
     let mut route = Route::None;
     // Reads the tokens as one entry, adds it to the group or to the entries, and clears the tokens.
     let add = |tokens: &mut Vec<Token<'_>>,
-               group: &mut Option<(String, Vec<NamedAddress>)>,
+               group: &mut Option<Vec<AddressSpec>>,
                entries: &mut Vec<AddressEntry>| {
-        let Some(mailbox) = mailbox(tokens, &decode) else { return tokens.clear() };
+        let Some(mailbox) = mailbox(tokens) else { return tokens.clear() };
         tokens.clear();
         match group {
-            Some((_, members)) => members.push(mailbox),
+            Some(members) => members.push(mailbox),
             None => entries.push(AddressEntry::Mailbox(mailbox)),
         }
     };
     for token in tokens(&text) {
-        route = route.after(&token.kind);
-        match token.kind {
-            Kind::Special(',') if route != Route::Inside => {
+        route = route.after(&token);
+        match token {
+            Token::Special(',') if route != Route::Inside => {
                 add(&mut pending, &mut group, &mut entries);
             }
-            Kind::Special(':') if route == Route::None && group.is_none() => {
-                group = Some((decode(&phrase(&pending)), Vec::new()));
+            Token::Special(':') if route == Route::None && group.is_none() => {
+                group = Some(Vec::new());
                 pending.clear();
             }
-            Kind::Special(';') => {
+            Token::Special(';') => {
                 add(&mut pending, &mut group, &mut entries);
-                if let Some((name, members)) = group.take() {
-                    entries.push(AddressEntry::Group { name, members });
-                }
+                entries.extend(group.take().map(AddressEntry::Group));
             }
             _ => pending.push(token),
         }
     }
     add(&mut pending, &mut group, &mut entries);
-    if let Some((name, members)) = group {
-        entries.push(AddressEntry::Group { name, members });
-    }
+    entries.extend(group.map(AddressEntry::Group));
     entries
 }
 
@@ -105,26 +95,19 @@ enum Route {
 }
 
 impl Route {
-    const fn after(self, kind: &Kind<'_>) -> Self {
-        match (self, kind) {
-            (_, Kind::Special('<')) => Self::Opened,
-            (_, Kind::Special('>' | ';')) | (Self::Past, Kind::Special(',')) => Self::None,
-            (Self::Opened, Kind::Special('@')) => Self::Inside,
-            (Self::Inside, Kind::Special(':')) | (Self::Opened, _) => Self::Past,
+    const fn after(self, token: &Token<'_>) -> Self {
+        match (self, token) {
+            (_, Token::Special('<')) => Self::Opened,
+            (_, Token::Special('>' | ';')) | (Self::Past, Token::Special(',')) => Self::None,
+            (Self::Opened, Token::Special('@')) => Self::Inside,
+            (Self::Inside, Token::Special(':')) | (Self::Opened, _) => Self::Past,
             (state, _) => state,
         }
     }
 }
 
 #[derive(Debug)]
-struct Token<'t> {
-    kind: Kind<'t>,
-    /// Whether blanks or comments stand before it.
-    is_apart: bool,
-}
-
-#[derive(Debug)]
-enum Kind<'t> {
+enum Token<'t> {
     /// Letters, digits, dots, and whatever is neither special nor blank.
     Atom(&'t str),
     /// The content of a quoted string.
@@ -137,39 +120,34 @@ enum Kind<'t> {
 fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     let mut chars = text.char_indices().peekable();
     std::iter::from_fn(move || {
-        let mut is_apart = false;
         loop {
             let (start, c) = chars.next()?;
-            let kind = match c {
-                c if c.is_whitespace() => {
-                    is_apart = true;
-                    continue;
-                }
+            return Some(match c {
                 '(' => {
                     skip_comment(&mut chars);
-                    is_apart = true;
                     continue;
                 }
-                '"' => Kind::Quoted(until(&mut chars, '"').0),
+                '"' => Token::Quoted(until(&mut chars, '"').0),
                 '[' => match until(&mut chars, ']') {
-                    (content, true) => Kind::Literal(format!("[{content}]")),
-                    (_, false) => Kind::Special('['),
+                    (content, true) => Token::Literal(format!("[{content}]")),
+                    (_, false) => Token::Special('['),
                 },
-                '<' | '>' | '@' | ',' | ';' | ':' | ')' | ']' | '\\' => Kind::Special(c),
+                '<' | '>' | '@' | ',' | ';' | ':' | ')' | ']' | '\\' => Token::Special(c),
+                c if c.is_whitespace() => continue,
                 _ => {
-                    while chars.next_if(|(_, c)| !is_special(*c)).is_some() {}
+                    while chars.next_if(|(_, c)| !ends_atom(*c)).is_some() {}
                     let end = chars.peek().map_or(text.len(), |(end, _)| *end);
-                    Kind::Atom(text.get(start..end).unwrap_or_default())
+                    Token::Atom(text.get(start..end).unwrap_or_default())
                 }
-            };
-            return Some(Token { kind, is_apart });
+            });
         }
     })
 }
 
-/// Whether the character ends an atom.
-fn is_special(c: char) -> bool {
-    c.is_whitespace() || u8::try_from(c).is_ok_and(|byte| b"()<>@,;:\\\"[]".contains(&byte))
+const fn ends_atom(c: char) -> bool {
+    let is_special =
+        matches!(c, '(' | ')' | '<' | '>' | '@' | ',' | ';' | ':' | '\\' | '"' | '[' | ']');
+    is_special || c.is_whitespace()
 }
 
 /// Reads up to a closing character, or to the end if there is none. Returns what was read before
@@ -203,30 +181,12 @@ fn skip_comment(chars: &mut Peekable<CharIndices<'_>>) {
     }
 }
 
-/// Returns the words of a display name, with one blank where blanks or comments stood.
-fn phrase(tokens: &[Token<'_>]) -> String {
-    let mut out = String::new();
-    for Token { kind, is_apart } in tokens {
-        if *is_apart && !out.is_empty() {
-            out.push(' ');
-        }
-        match kind {
-            Kind::Atom(text) => out.push_str(text),
-            Kind::Quoted(text) | Kind::Literal(text) => out.push_str(text),
-            Kind::Special(c) => out.push(*c),
-        }
-    }
-    out
-}
-
 /// Reads an entry: an address, or an address in angle brackets with or without a display name.
 /// `None` if it is neither.
-fn mailbox(tokens: &[Token<'_>], decode: impl Fn(&str) -> String) -> Option<NamedAddress> {
-    let is = |token: &Token<'_>, wanted| matches!(token.kind, Kind::Special(c) if c == wanted);
-    let open = tokens.iter().position(|token| is(token, '<'));
-    let Some(open) = open else { return Some(NamedAddress { name: None, address: spec(tokens)? }) };
-    let (name, inner) = tokens.split_at_checked(open)?;
-    let (close, inner) = inner.get(1..)?.split_last()?;
+fn mailbox(tokens: &[Token<'_>]) -> Option<AddressSpec> {
+    let is = |token: &Token<'_>, wanted| matches!(token, Token::Special(c) if *c == wanted);
+    let Some(open) = tokens.iter().position(|token| is(token, '<')) else { return spec(tokens) };
+    let (close, inner) = tokens.get(open + 1..)?.split_last()?;
     if !is(close, '>') {
         return None;
     }
@@ -234,16 +194,15 @@ fn mailbox(tokens: &[Token<'_>], decode: impl Fn(&str) -> String) -> Option<Name
         true => inner.get(inner.iter().position(|token| is(token, ':'))? + 1..)?,
         false => inner,
     };
-    let name = (!name.is_empty()).then(|| decode(&phrase(name)));
-    Some(NamedAddress { name, address: spec(inner)? })
+    spec(inner)
 }
 
 /// Reads a local part, `@` and a domain. `None` if it is no address.
 fn spec(tokens: &[Token<'_>]) -> Option<AddressSpec> {
-    let at = tokens.iter().position(|token| matches!(token.kind, Kind::Special('@')))?;
+    let at = tokens.iter().position(|token| matches!(token, Token::Special('@')))?;
     let (local, domain) = (tokens.get(..at)?, tokens.get(at + 1..)?);
     let domain = match domain {
-        [Token { kind: Kind::Literal(literal), .. }] => Some(literal.clone()),
+        [Token::Literal(literal)] => Some(literal.clone()),
         atoms => joined(atoms, false),
     };
     let domain = domain.filter(|domain| is_domain(domain))?;
@@ -256,16 +215,16 @@ fn joined(tokens: &[Token<'_>], may_be_quoted: bool) -> Option<String> {
     let mut out = String::new();
     let mut ends_with_dot = true;
     for token in tokens {
-        let (text, is_valid, dots) = match &token.kind {
-            Kind::Atom(text) => {
+        let (text, is_valid, dots) = match token {
+            Token::Atom(text) => {
                 let is_valid = text.chars().all(|c| c == '.' || is_atext(c));
                 (*text, is_valid, (text.starts_with('.'), text.ends_with('.')))
             }
-            Kind::Quoted(text) => {
+            Token::Quoted(text) => {
                 let is_valid = may_be_quoted && !text.chars().any(char::is_control);
                 (text.as_str(), is_valid, (false, false))
             }
-            Kind::Literal(_) | Kind::Special(_) => return None,
+            Token::Literal(_) | Token::Special(_) => return None,
         };
         if !is_valid || !(ends_with_dot || dots.0) {
             return None;
@@ -281,41 +240,38 @@ mod tests {
     use super::*;
 
     fn read(value: &str) -> Vec<String> {
-        let show = |mailbox: &NamedAddress| match &mailbox.name {
-            Some(name) => format!("{name} <{}>", mailbox.address),
-            None => mailbox.address.to_string(),
-        };
-        let entries = parse_address_list(value.as_bytes(), str::to_owned);
+        let entries = parse_address_list(value.as_bytes());
         entries
             .iter()
             .map(|entry| match entry {
-                AddressEntry::Mailbox(mailbox) => show(mailbox),
-                AddressEntry::Group { name, members } => {
-                    format!("{name}: {}", members.iter().map(show).collect::<Vec<_>>().join(", "))
+                AddressEntry::Mailbox(mailbox) => mailbox.to_string(),
+                AddressEntry::Group(members) => {
+                    let members = members.iter().map(ToString::to_string);
+                    format!("({})", members.collect::<Vec<_>>().join(", "))
                 }
             })
             .collect()
     }
 
     #[test]
-    fn addresses_are_read_with_names_comments_and_folds() {
+    fn addresses_are_read_beside_names_comments_and_folds() {
         for (value, expected) in [
             ("a@b.example", "a@b.example"),
             (" <a@b.example> ", "a@b.example"),
-            ("A\r\n <a@b.example>", "A <a@b.example>"),
+            ("A\r\n <a@b.example>", "a@b.example"),
             ("a @ b . example", "a@b.example"),
             ("(x (y) \\) z) a (b) @ (c) d", "a@d"),
-            ("\"B, A\" <a@b>", "B, A <a@b>"),
-            ("A. B. C <a@b>", "A. B. C <a@b>"),
-            ("a@b <a@b>", "a@b <a@b>"),
+            ("\"B, A\" <a@b>", "a@b"),
+            ("A. B. C <a@b>", "a@b"),
+            ("c@d <a@b>", "a@b"),
             ("\"a b\"@c", "\"a b\"@c"),
             ("\"a\".b@c", "a.b@c"),
             ("\"a\\\"b\"@c", "\"a\\\"b\"@c"),
             ("\"\"@c", "\"\"@c"),
             ("a..b.@c", "\"a..b.\"@c"),
             ("a@[192.0.2.1]", "a@[192.0.2.1]"),
-            ("A <@r.example,@[IPv6:::1]:a@b>", "A <a@b>"),
-            ("\u{fc} <\u{fc}@b\u{fc}cher.example>", "\u{fc} <\u{fc}@b\u{fc}cher.example>"),
+            ("A <@r.example,@[IPv6:::1]:a@b>", "a@b"),
+            ("\u{fc} <\u{fc}@b\u{fc}cher.example>", "\u{fc}@b\u{fc}cher.example"),
         ] {
             assert_eq!(read(value), [expected], "{value}");
         }
@@ -353,9 +309,9 @@ mod tests {
 
     #[test]
     fn groups_have_members() {
-        assert_eq!(read("A B: a@b, x, C <c@d>; , e@f"), ["A B: a@b, C <c@d>", "e@f"]);
-        assert_eq!(read("undisclosed-recipients:;"), ["undisclosed-recipients: "]);
-        assert_eq!(read("A: a@b, c: d@e"), ["A: a@b"]);
+        assert_eq!(read("A B: a@b, x, C <c@d>; , e@f"), ["(a@b, c@d)", "e@f"]);
+        assert_eq!(read("undisclosed-recipients:;"), ["()"]);
+        assert_eq!(read("A: a@b, c: d@e"), ["(a@b)"]);
     }
 
     #[test]

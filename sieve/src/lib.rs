@@ -132,7 +132,6 @@ mod vacation;
 mod vocabulary;
 
 pub use address::AddressSpec;
-pub use address_list::parse_address_list;
 pub use check::check;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use extension::{Comparator, Extension, ExtensionSet};
@@ -143,9 +142,7 @@ pub use host::{
     MailboxSelector, Scan, World,
 };
 pub use ir::Script;
-pub use message::{
-    AddressEntry, Field, MessageView, NamedAddress, ParameterisedValue, Part, PartId,
-};
+pub use message::{Field, MessageView, ParameterisedValue, Part, PartId};
 pub use options::{
     Checked, CompileLimits, CompileOptions, MAX_REDIRECTS, MissingRequire, PROTECTED_FIELDS,
     RunLimits,

@@ -14,8 +14,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::address::AddressSpec;
-
 /// A parsed message. Any bytes are a message, at worst one without fields.
 pub trait MessageView {
     /// Returns the message as received, without the envelope. Its length is what `size` compares.
@@ -46,10 +44,6 @@ pub trait MessageView {
     /// Reads a value as unstructured text: unfolded, without blanks around it, encoded words
     /// decoded to UTF-8 (RFC 5228 §2.4.2.2). What cannot be decoded stays as written.
     fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str>;
-
-    /// Reads a value as a list of addresses. What is no address is left out. A host can call
-    /// [`parse_address_list`](crate::parse_address_list).
-    fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry>;
 
     /// Reads a value as a word with parameters, such as that of `Content-Type` or
     /// `Content-Disposition` (RFC 2045 §5.1). Continuations and charsets of parameters are decoded
@@ -108,25 +102,6 @@ pub struct Field {
     pub value: Range<usize>,
     /// The field with its line end.
     pub whole: Range<usize>,
-}
-
-/// An entry of a list of addresses (RFC 5322 §3.4).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AddressEntry {
-    Mailbox(NamedAddress),
-    /// Tests of addresses compare the members and not the name of the group (RFC 5228 §5.1).
-    Group {
-        name: String,
-        members: Vec<NamedAddress>,
-    },
-}
-
-/// An address with its display name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedAddress {
-    /// The display name, decoded. `None` if there is none.
-    pub name: Option<String>,
-    pub address: AddressSpec,
 }
 
 /// A word with parameters.

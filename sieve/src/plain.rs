@@ -13,9 +13,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::address::split_unquoted;
-use crate::address_list::parse_address_list;
 use crate::host::{HostError, MailboxRef, MailboxSelector, World};
-use crate::message::{AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId};
+use crate::message::{Field, MessageView, ParameterisedValue, Part, PartId};
 
 /// Levels of parts below the message itself that are found. It bounds the recursion.
 const MAX_DEPTH: usize = 20;
@@ -207,10 +206,6 @@ impl MessageView for PlainMessage {
         }
     }
 
-    fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
-        parse_address_list(value, str::to_owned)
-    }
-
     fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue> {
         parameters(value)
     }
@@ -331,7 +326,6 @@ mod tests {
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(parsed.parameters, expected);
         assert_eq!(message.parse_parameters(b" ;a=b"), None);
-        assert_eq!(message.parse_addresses(b"a@b").len(), 1);
     }
 
     #[test]

@@ -208,7 +208,10 @@ impl<'a> Sequence<'a> {
                 self.result.keep = Some(kept);
                 return self.result;
             }
-            let view = View::new(raw);
+            let view = match &message {
+                None => View::of(self.request.header),
+                Some(message) => View::new(&message.0),
+            };
             let Some(plan) = self.run_stage(stage, &view) else {
                 // The message is kept as it was before this script.
                 self.result.keep = Some(kept);

@@ -1,15 +1,14 @@
 //! A message as the engine sees it, over its bytes. Fields, encodings and charsets are read by
-//! `message`, and lists of addresses by the engine itself. The parts are found here, because the
+//! `message`. The parts are found here, because the
 //! engine needs the place of each part, and the parts of enclosed messages too.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use restante_sieve::{
-    AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId, parse_address_list,
-};
+use restante_sieve::{Field, MessageView, ParameterisedValue, Part, PartId};
 
+use crate::message::header::Header;
 use crate::message::{decode, header, parse};
 use crate::model::limits;
 
@@ -33,18 +32,34 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     /// Finds the parts of a message.
     pub(crate) fn new(raw: &'a [u8]) -> Self {
+        Self::of(&Header::split(raw))
+    }
+
+    /// Finds the parts of a message whose header is split already.
+    pub(super) fn of(header: &Header<'a>) -> Self {
+        let raw = header.raw();
         let mut view = Self { raw, parts: Vec::new(), fields: Vec::new(), contents: Vec::new() };
-        view.add_part(None, 0..raw.len(), false, 0);
+        let fields = places(raw, header.fields());
+        view.add_part(None, 0..raw.len(), (fields, header.body_offset()), false, 0);
         view
     }
 
-    /// Adds the part in `range` of the message, and those inside it. `in_digest`: without a
-    /// Content-Type, the part is a message (RFC 2046 §5.1.5). `depth` is the number of parts around
-    /// it.
+    /// Adds the part in `range` of the message, and those inside it.
+    fn add_inner(&mut self, parent: PartId, range: Range<usize>, in_digest: bool, depth: usize) {
+        let bytes = self.raw.get(range.clone()).unwrap_or_default();
+        let fields = places(self.raw, header::part_fields(bytes));
+        let body = range.start.saturating_add(header::part_body_offset(bytes));
+        self.add_part(Some(parent), range, (fields, body), in_digest, depth);
+    }
+
+    /// Adds a part whose header is split, and those inside it. `header` has its fields, and the
+    /// offset in the message at which its body begins. `in_digest`: without a Content-Type, the
+    /// part is a message (RFC 2046 §5.1.5). `depth` is the number of parts around it.
     fn add_part(
         &mut self,
         parent: Option<PartId>,
         range: Range<usize>,
+        header: (Vec<Field>, usize),
         in_digest: bool,
         depth: usize,
     ) {
@@ -52,15 +67,8 @@ impl<'a> View<'a> {
         if self.parts.len() >= limits::MAX_MIME_PARTS {
             return;
         }
-        let bytes = self.raw.get(range.clone()).unwrap_or_default();
-        // Only the message itself may have something before its header.
-        let (fields, body_offset) = match parent {
-            None => (places(self.raw, header::fields(bytes)), header::body_offset(bytes)),
-            Some(_) => {
-                (places(self.raw, header::part_fields(bytes)), header::part_body_offset(bytes))
-            }
-        };
-        let body = range.start.saturating_add(body_offset).min(range.end);
+        let (fields, body) = header;
+        let body = body.min(range.end);
         let header_end = fields.last().map_or(range.start, |field| field.whole.end);
         let (media_type, parameters) =
             value_of(self.raw, &fields, "Content-Type").and_then(parse::media).unzip();
@@ -82,9 +90,9 @@ impl<'a> View<'a> {
         if depth >= MAX_DEPTH {
             return;
         }
-        let (own, inner) = (Some(PartId(number)), depth.saturating_add(1));
+        let (own, inner) = (PartId(number), depth.saturating_add(1));
         if is_message {
-            self.add_part(own, body, false, inner);
+            self.add_inner(own, body, false, inner);
         } else if is_multipart {
             let boundary = parameters
                 .unwrap_or_default()
@@ -92,7 +100,7 @@ impl<'a> View<'a> {
                 .find(|(name, _)| name == "boundary")
                 .map(|(_, value)| value);
             for child in children(self.raw, body, boundary.unwrap_or_default().as_bytes()) {
-                self.add_part(own, child, is_digest, inner);
+                self.add_inner(own, child, is_digest, inner);
             }
         }
     }
@@ -239,11 +247,7 @@ impl MessageView for View<'_> {
     }
 
     fn decode_text<'a>(&self, value: &'a [u8]) -> Cow<'a, str> {
-        Cow::Owned(parse::comparable_text(value))
-    }
-
-    fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
-        parse_address_list(value, |name| parse::text(name.as_bytes()))
+        parse::comparable_text(value)
     }
 
     fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue> {
@@ -254,30 +258,7 @@ impl MessageView for View<'_> {
 
 #[cfg(test)]
 mod tests {
-    use restante_sieve::NamedAddress;
-
     use super::*;
-
-    #[test]
-    fn addresses_are_read_with_their_names_and_groups() {
-        let view = View::new(b"Subject: x\r\n\r\n");
-        let entries = view.parse_addresses(
-            b" =?utf-8?Q?Zo=C3=AB?= <zoe@example.org>,\r\n team: \"B, A\" <b@example.org>,\
-              c@d.e;, no",
-        );
-        let [AddressEntry::Mailbox(zoe), AddressEntry::Group { name, members }] = &entries[..]
-        else {
-            unreachable!("{entries:?}");
-        };
-        let shown = |one: &NamedAddress| (one.name.clone(), one.address.to_string());
-        assert_eq!(shown(zoe), (Some("Zo\u{eb}".into()), "zoe@example.org".into()));
-        assert_eq!(name, "team");
-        let members: Vec<_> = members.iter().map(shown).collect();
-        assert_eq!(
-            members,
-            [(Some("B, A".into()), "b@example.org".into()), (None, "c@d.e".into())]
-        );
-    }
 
     /// The type of each part, its number of fields, and its body.
     fn parts(raw: &str) -> Vec<(String, usize, String)> {

@@ -43,11 +43,7 @@ pub fn view(data: &[u8]) {
             assert!(field.name.end <= field.value.start && field.value.end <= field.whole.end);
             end = field.whole.end;
             let value = &data[field.value.clone()];
-            let _read = (
-                view.decode_text(value),
-                view.parse_addresses(value),
-                view.parse_parameters(value),
-            );
+            let _read = (view.decode_text(value), view.parse_parameters(value));
         }
         assert!(end <= data.len());
         let _content = (view.content(id), view.plain_text(id));

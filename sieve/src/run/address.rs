@@ -14,30 +14,26 @@ impl Run<'_> {
         test: &AddressTest,
     ) -> Result<bool> {
         let names = self.expand_all(frame, &test.fields)?;
-        let view = self.message.view();
         let separators = self.input.identity.separators;
-        let mut values = Vec::new();
-        for (_, value) in self.field_values(frame, &names, test.index, test.mime)? {
-            let addresses = self.known.addresses(view, value);
-            let parts = addresses.iter().map(|one| address_part(one, test.part, separators));
-            values.extend(parts.flatten());
-        }
-        let values: Vec<_> = values.into_iter().map(Cow::Owned).collect();
-        self.matches_any(frame, &test.comparison, &values)
+        let fields = self.field_values(frame, &names, test.index, test.mime)?.into_iter();
+        let lists: Vec<_> = fields.map(|(_, value)| self.known.addresses(value)).collect();
+        let addresses = lists.iter().flat_map(|list| list.iter());
+        let values = addresses.filter_map(|one| address_part(one, test.part, separators));
+        self.matches_any(frame, &test.comparison, &values.collect::<Vec<_>>())
     }
 }
 
 /// Returns a part of an address. `None` if the address has no such part: then there is no value
 /// that a key could match.
-pub(super) fn address_part(
-    address: &AddressSpec,
+pub(super) fn address_part<'t>(
+    address: &'t AddressSpec,
     part: AddressPart,
     separators: &str,
-) -> Option<String> {
+) -> Option<Cow<'t, str>> {
     match part {
-        AddressPart::All => Some(address.to_string()),
-        AddressPart::Domain => Some(address.domain().to_owned()),
-        part => local_part(address.local_part(), part, separators).map(str::to_owned),
+        AddressPart::All => Some(Cow::Owned(address.to_string())),
+        AddressPart::Domain => Some(Cow::Borrowed(address.domain())),
+        part => local_part(address.local_part(), part, separators).map(Cow::Borrowed),
     }
 }
 
@@ -65,7 +61,7 @@ mod tests {
     fn user_and_detail_are_separated_by_the_first_separator() {
         let part = |local, part| {
             let address = AddressSpec::new(local, "example.org");
-            address_part(&address, part, "+-")
+            address_part(&address, part, "+-").map(Cow::into_owned)
         };
         assert_eq!(part("ken+a-b", AddressPart::User).as_deref(), Some("ken"));
         assert_eq!(part("ken+a-b", AddressPart::Detail).as_deref(), Some("a-b"));

@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
     /// Returns what `:content` compares of a part (RFC 5173 §5.2): nothing if its type is none of
     /// `types`. A multipart has two values, its prologue and its epilogue; a `message/rfc822` has
     /// one, the header of the message in it; another part has its decoded content.
-    fn part_content(&mut self, node: NodeId, types: &[String]) -> Result<Vec<Cow<'a, str>>> {
+    fn part_content(&mut self, node: NodeId, types: &[Cow<'_, str>]) -> Result<Vec<Cow<'a, str>>> {
         let is_one =
             |main: &str, subtype: &str| types.iter().any(|one| is_type(one, main, subtype));
         let Some((id, part)) = self.message.received(node) else {

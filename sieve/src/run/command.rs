@@ -73,13 +73,13 @@ impl Run<'_> {
             CommandKind::Redirect(redirect) => self.redirect(frame, redirect),
             CommandKind::Reject { kind, reason } => {
                 let reason = self.expand(frame, reason)?;
-                self.reject(*kind, reason)
+                self.reject(*kind, reason.into_owned())
             }
             CommandKind::Vacation(vacation) => self.vacation(frame, vacation),
             CommandKind::Notify(notify) => self.notify(frame, notify),
             CommandKind::Set { variable, modifiers, value } => {
                 let value = self.expand(frame, value)?;
-                let value = self.modify(value, modifiers)?;
+                let value = self.modify(value.into_owned(), modifiers)?;
                 self.set_variable(frame, *variable, value)
             }
             CommandKind::Flags { operation, variable, flags } => {
@@ -94,7 +94,7 @@ impl Run<'_> {
             CommandKind::Enclose(enclose) => self.enclose(frame, enclose),
             CommandKind::Error { message } => {
                 let message = self.expand(frame, message)?;
-                Err(RuntimeErrorKind::Script(message))
+                Err(RuntimeErrorKind::Script(message.into_owned()))
             }
             // `global` has no effect in a run. The others are run by `command`.
             CommandKind::If(_)

@@ -5,6 +5,8 @@
 
 use super::redirect::after;
 use super::{Frame, Result, Run};
+use std::borrow::Cow;
+
 use crate::ir::{DuplicateId, DuplicateTest};
 use crate::plan::DupKey;
 
@@ -18,12 +20,11 @@ impl Run<'_> {
             DuplicateId::Value(value) => self.expand(frame, value)?,
             DuplicateId::Field(name) => {
                 let name = self.expand(frame, name)?;
-                let value = self.first_field(frame, name)?;
-                let value = value.map(|value| value.trim().to_owned());
-                let Some(value) = value.filter(|value| !value.is_empty()) else {
+                let value = self.first_field(frame, name)?.unwrap_or_default();
+                if value.trim().is_empty() {
                     return Ok(false);
-                };
-                value
+                }
+                Cow::Owned(value.trim().to_owned())
             }
         };
         if test.seconds == Some(0) {

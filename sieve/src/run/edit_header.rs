@@ -135,7 +135,7 @@ impl Run<'_> {
     /// # Errors
     /// [`RuntimeErrorKind::BadFieldName`] if it is no name of a field.
     fn editable_name(&mut self, frame: &Frame<'_>, name: &StringExpr) -> Result<Option<String>> {
-        let name = self.expand(frame, name)?;
+        let name = self.expand(frame, name)?.into_owned();
         if !is_field_name(&name) {
             return Err(RuntimeErrorKind::BadFieldName { name });
         }

@@ -7,11 +7,10 @@ use super::date::Moment;
 use super::redirect::after;
 use super::{Frame, Result, Run};
 use crate::address::is_atext;
-use crate::address_list::{parse_address_list, without_route};
+use crate::address_list::{AddressEntry, parse_address_list, without_route};
 use crate::ir::{
     AddressPart, DatePart, DeliverByMode, EnvelopePart, EnvelopeTest, MatchType, UtcOffset,
 };
-use crate::message::AddressEntry;
 
 impl Run<'_> {
     /// Compares parts of the envelope. A parameter that the client did not give has no value.
@@ -107,8 +106,10 @@ fn part_of(address: &str, part: AddressPart, separators: &str) -> Option<String>
         let is_name = address.chars().all(is_atext) && part != AddressPart::Domain;
         return is_name.then(|| local_part(address, part, separators))?.map(str::to_owned);
     }
-    match parse_address_list(address.as_bytes(), str::to_owned).as_slice() {
-        [AddressEntry::Mailbox(mailbox)] => address_part(&mailbox.address, part, separators),
+    match parse_address_list(address.as_bytes()).as_slice() {
+        [AddressEntry::Mailbox(mailbox)] => {
+            address_part(mailbox, part, separators).map(Cow::into_owned)
+        }
         _ => None,
     }
 }

@@ -43,27 +43,32 @@ impl Fuel {
     }
 
     /// Charges one unit: for a command, a test, or a look into the host's store.
+    #[inline]
     pub(super) fn step(&mut self) -> Result<()> {
         self.charge(BYTES_PER_UNIT)
     }
 
     /// Charges bytes that are about to be examined one by one, or the same number for other work.
+    #[inline]
     pub(super) fn bytes(&mut self, count: usize) -> Result<()> {
         self.charge(count as u64)
     }
 
     /// Charges bytes that are about to be decoded, or that an automaton is about to read.
+    #[inline]
     pub(super) fn decoded(&mut self, count: usize) -> Result<()> {
         self.bytes(count.div_ceil(DECODED_PER_BYTE))
     }
 
     /// Charges bytes that are about to be passed over at once: copied, folded or searched for a
     /// fixed text.
+    #[inline]
     pub(super) fn scanned(&mut self, count: usize) -> Result<()> {
         self.bytes(count.div_ceil(SCANNED_PER_BYTE))
     }
 
     /// Fails with `OutOfFuel` if too little is left. Then everything counts as used.
+    #[inline]
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::fuel::FIELD_COST;
-use super::message::{FieldBytes, NodeId};
+use super::message::NodeId;
 use super::{Frame, Result, Run};
 use crate::ir::{FieldIndex, HeaderTest, MimeOption, MimeScope, StringExpr};
 use crate::message::ParameterisedValue;
@@ -19,22 +19,19 @@ impl<'a> Run<'a> {
     pub(super) fn field_values(
         &mut self,
         frame: &Frame<'_>,
-        names: &[String],
+        names: &[Cow<'_, str>],
         index: Option<FieldIndex>,
         scope: Option<MimeScope>,
     ) -> Result<Vec<(usize, Cow<'a, [u8]>)>> {
         let mut values = Vec::new();
-        for node in self.scope(frame, scope)? {
+        let (node, inside) = self.scope(frame, scope)?;
+        for node in std::iter::once(node).chain(inside) {
             let count = self.message.field_count(node);
             self.fuel.bytes(count.saturating_mul(FIELD_COST).saturating_mul(names.len()))?;
             let fuel = &mut self.fuel;
-            self.message.each_field(node, |FieldBytes { name, value }| {
-                for (number, one) in names.iter().enumerate() {
-                    if name.eq_ignore_ascii_case(one.as_bytes()) {
-                        fuel.bytes(value.len())?;
-                        values.push((number, value.clone()));
-                    }
-                }
+            self.message.each_field_named(node, names, |number, value| {
+                fuel.bytes(value.len())?;
+                values.push((number, value));
                 Ok(())
             })?;
         }
@@ -47,16 +44,21 @@ impl<'a> Run<'a> {
         Ok(position.map(|position| values.swap_remove(position)).into_iter().collect())
     }
 
-    /// Returns the parts whose headers a test looks at.
-    fn scope(&mut self, frame: &Frame<'_>, scope: Option<MimeScope>) -> Result<Vec<NodeId>> {
+    /// Returns the part whose header a test looks at, and the parts in it that the test looks at,
+    /// too.
+    fn scope(
+        &mut self,
+        frame: &Frame<'_>,
+        scope: Option<MimeScope>,
+    ) -> Result<(NodeId, Vec<NodeId>)> {
         let current = self.current_part(frame);
         Ok(match scope {
-            None => vec![self.seen_message(frame)],
-            Some(MimeScope::Part) => vec![current],
+            None => (self.seen_message(frame), Vec::new()),
+            Some(MimeScope::Part) => (current, Vec::new()),
             Some(MimeScope::AnyChild) => {
                 let all = self.message.all();
                 self.fuel.bytes(all.len().saturating_mul(FIELD_COST))?;
-                self.message.with_inside(current)
+                (current, self.message.inside(current))
             }
         })
     }
@@ -77,7 +79,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let Some(parsed) = view.parse_parameters(&value) else { continue };
-            let name = names.get(number).map(String::as_str).unwrap_or_default();
+            let name = names.get(number).map(Cow::as_ref).unwrap_or_default();
             if matches!(test.option, MimeOption::Param(_)) {
                 let is_named = |name: &str| {
                     parameters.iter().any(|parameter| parameter.eq_ignore_ascii_case(name))
@@ -113,7 +115,7 @@ impl<'a> Run<'a> {
     pub(super) fn first_field(
         &mut self,
         frame: &Frame<'_>,
-        name: String,
+        name: Cow<'_, str>,
     ) -> Result<Option<Cow<'a, str>>> {
         let first = Some(FieldIndex { number: 1, from_end: false });
         let values = self.field_values(frame, &[name], first, None)?;

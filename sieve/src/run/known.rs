@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::address::AddressSpec;
-use crate::message::{AddressEntry, MessageView};
+use crate::address_list::{AddressEntry, parse_address_list};
+use crate::message::MessageView;
 
 /// Fields that are remembered as text, and as many as addresses. Scripts ask for a handful. Further
 /// ones are decoded each time.
@@ -39,18 +40,16 @@ impl<'a> KnownFields<'a> {
     }
 
     /// Returns the addresses of a value, with those in groups. What is no address is left out.
-    pub(super) fn addresses(
-        &mut self,
-        view: &dyn MessageView,
-        value: Cow<'a, [u8]>,
-    ) -> Rc<[AddressSpec]> {
+    pub(super) fn addresses(&mut self, value: Cow<'a, [u8]>) -> Rc<[AddressSpec]> {
         let parse = |value: &[u8]| {
-            let entries = view.parse_addresses(value).into_iter();
-            let members = entries.flat_map(|entry| match entry {
-                AddressEntry::Mailbox(mailbox) => vec![mailbox],
-                AddressEntry::Group { members, .. } => members,
-            });
-            members.map(|member| member.address).collect()
+            let mut addresses = Vec::new();
+            for entry in parse_address_list(value) {
+                match entry {
+                    AddressEntry::Mailbox(mailbox) => addresses.push(mailbox),
+                    AddressEntry::Group(members) => addresses.extend(members),
+                }
+            }
+            Rc::from(addresses)
         };
         match value {
             Cow::Borrowed(value) => find_or_insert(&mut self.addresses, value, || parse(value)),

@@ -1,5 +1,7 @@
 //! Names of external lists (RFC 6134 §2.5).
 
+use std::borrow::Cow;
+
 /// The beginning of the URNs of Sieve, of which `:` is a short form.
 const SIEVE_URN: &str = "urn:ietf:params:sieve:";
 
@@ -12,14 +14,14 @@ const ADDRESS_BOOK: &str = "addrbook:";
 /// - That of an address book goes on with `addrbook:` in lower case.
 /// - The default address book has the name `default`, whatever its case and percent-encoding in the
 ///   script. Other names, and other URIs, stay as they are.
-pub(super) fn list_uri(name: String) -> String {
-    let rest = name.strip_prefix(':').or_else(|| strip_prefix_ignore_case(&name, SIEVE_URN));
-    let Some(rest) = rest else { return name };
+pub(super) fn list_uri(name: &str) -> Cow<'_, str> {
+    let rest = name.strip_prefix(':').or_else(|| strip_prefix_ignore_case(name, SIEVE_URN));
+    let Some(rest) = rest else { return Cow::Borrowed(name) };
     let Some(book) = strip_prefix_ignore_case(rest, ADDRESS_BOOK) else {
-        return format!("{SIEVE_URN}{rest}");
+        return Cow::Owned(format!("{SIEVE_URN}{rest}"));
     };
     let book = if is_default(book) { "default" } else { book };
-    format!("{SIEVE_URN}{ADDRESS_BOOK}{book}")
+    Cow::Owned(format!("{SIEVE_URN}{ADDRESS_BOOK}{book}"))
 }
 
 fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
@@ -67,7 +69,7 @@ mod tests {
             ("tag:example.org,2026:x", "tag:example.org,2026:x"),
             ("\u{fc}", "\u{fc}"),
         ] {
-            assert_eq!(list_uri(name.to_owned()), expected);
+            assert_eq!(list_uri(name), expected);
         }
     }
 }

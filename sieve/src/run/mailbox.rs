@@ -33,7 +33,7 @@ impl Run<'_> {
         let id = self.expand_option(frame, argument.id.as_ref())?;
         let special_use = self.expand_option(frame, argument.special_use.as_ref())?;
         if !is_mailbox_name(&name) {
-            return Err(RuntimeErrorKind::BadMailboxName(name));
+            return Err(RuntimeErrorKind::BadMailboxName(name.into_owned()));
         }
         if let Some(id) = &id {
             let mailbox = self.find_mailbox(MailboxSelector::Id(id))?;
@@ -51,10 +51,14 @@ impl Run<'_> {
         if name.eq_ignore_ascii_case("INBOX") {
             return Ok(Target::Inbox);
         }
-        let warning = match self.find_mailbox(MailboxSelector::Name(&name))? {
+        let found = self.find_mailbox(MailboxSelector::Name(&name))?;
+        let name = name.into_owned();
+        let warning = match found {
             Some(mailbox) if mailbox.accepts_mail => return Ok(target_of(mailbox)),
             Some(_) => WarningKind::MailboxRefused { name },
-            None if argument.create => return Ok(Target::Create { name, special_use }),
+            None if argument.create => {
+                return Ok(Target::Create { name, special_use: special_use.map(Into::into) });
+            }
             None => WarningKind::MailboxNotFound { name },
         };
         self.warn(warning);

@@ -43,38 +43,41 @@ pub(super) enum Captures {
 
 /// The prepared keys of a comparison.
 #[derive(Debug)]
-pub(super) struct Matcher {
+pub(super) struct Matcher<'t> {
     comparator: Comparator,
-    keys: Keys,
+    keys: Keys<'t>,
 }
 
 /// The keys, each in the form that its match type needs.
 #[derive(Debug)]
-enum Keys {
+enum Keys<'t> {
+    /// For `i;ascii-casemap`.
+    IsIgnoringCase(Vec<Cow<'t, str>>),
     /// In the folded form of the comparator.
-    Is(Vec<Vec<u8>>),
+    Is(Vec<Cow<'t, [u8]>>),
     /// In the folded form of the comparator.
-    Contains(Vec<Vec<u8>>),
+    Contains(Vec<Cow<'t, [u8]>>),
     Matches(Vec<Pattern>),
     Regex(Vec<Rc<BoundedRegex>>),
-    Value(Relation, Vec<String>),
-    Count(Relation, Vec<String>),
+    Value(Relation, Vec<Cow<'t, str>>),
+    Count(Relation, Vec<Cow<'t, str>>),
     /// The URIs of the lists.
     List(Vec<String>),
 }
 
-impl Keys {
+impl Keys<'_> {
     const fn len(&self) -> usize {
         match self {
             Self::Is(keys) | Self::Contains(keys) => keys.len(),
             Self::Matches(keys) => keys.len(),
             Self::Regex(keys) => keys.len(),
-            Self::Value(_, keys) | Self::Count(_, keys) | Self::List(keys) => keys.len(),
+            Self::IsIgnoringCase(keys) | Self::Value(_, keys) | Self::Count(_, keys) => keys.len(),
+            Self::List(keys) => keys.len(),
         }
     }
 }
 
-impl Matcher {
+impl Matcher<'_> {
     /// Returns whether the match type is `:count`: only the number of values is compared.
     pub(super) const fn counts(&self) -> bool {
         matches!(self.keys, Keys::Count(..))
@@ -83,56 +86,67 @@ impl Matcher {
 
 impl Run<'_> {
     /// Expands and prepares the keys of a comparison.
-    pub(super) fn matcher(
+    pub(super) fn matcher<'t>(
         &mut self,
         frame: &Frame<'_>,
-        comparison: &Comparison,
-    ) -> Result<Matcher> {
+        comparison: &'t Comparison,
+    ) -> Result<Matcher<'t>> {
         let keys = self.expand_all(frame, &comparison.keys)?;
         self.matcher_of(comparison.comparator, comparison.match_type, keys)
     }
 
     /// Prepares keys that are expanded already.
-    pub(super) fn matcher_of(
+    pub(super) fn matcher_of<'t>(
         &mut self,
         comparator: Comparator,
         match_type: MatchType,
-        keys: Vec<String>,
-    ) -> Result<Matcher> {
+        keys: Vec<Cow<'t, str>>,
+    ) -> Result<Matcher<'t>> {
         for key in &keys {
             self.fuel.bytes(key.len().saturating_add(KEY_COST))?;
         }
-        let folded = |keys: &[String]| {
-            keys.iter().map(|key| fold(comparator, key).into_owned()).collect::<Vec<_>>()
+        let folded = |keys: Vec<Cow<'t, str>>| {
+            let fold_key = |key: Cow<'t, str>| match key {
+                Cow::Borrowed(key) => fold(comparator, key),
+                Cow::Owned(key) => Cow::Owned(fold(comparator, &key).into_owned()),
+            };
+            keys.into_iter().map(fold_key).collect::<Vec<_>>()
         };
         let keys = match match_type {
             MatchType::Is if comparator == Comparator::AsciiNumeric => {
                 Keys::Value(Relation::Eq, keys)
             }
-            MatchType::Is => Keys::Is(folded(&keys)),
-            MatchType::Contains => Keys::Contains(folded(&keys)),
+            MatchType::Is if comparator == Comparator::AsciiCasemap => Keys::IsIgnoringCase(keys),
+            MatchType::Is => Keys::Is(folded(keys)),
+            MatchType::Contains => Keys::Contains(folded(keys)),
             MatchType::Matches => {
                 Keys::Matches(keys.iter().map(|key| Pattern::new(comparator, key)).collect())
             }
             MatchType::Regex => {
                 let compiled: Result<_> =
-                    keys.into_iter().map(|key| self.regex(key, comparator)).collect();
+                    keys.iter().map(|key| self.regex(key, comparator)).collect();
                 Keys::Regex(compiled?)
             }
             MatchType::Value(relation) => Keys::Value(relation, keys),
             MatchType::Count(relation) => Keys::Count(relation, keys),
-            MatchType::List => Keys::List(keys.into_iter().map(list_uri).collect()),
+            MatchType::List => {
+                Keys::List(keys.iter().map(|key| list_uri(key).into_owned()).collect())
+            }
         };
         Ok(Matcher { comparator, keys })
     }
 
-    /// Returns whether one of the values matches a key, or with `:count` their number.
+    /// Returns whether one of the values matches a key, or with `:count` their number. Without
+    /// values, the keys are only looked at for `:count`.
     pub(super) fn matches_any(
         &mut self,
         frame: &mut Frame<'_>,
         comparison: &Comparison,
         values: &[Cow<'_, str>],
     ) -> Result<bool> {
+        if values.is_empty() && !matches!(comparison.match_type, MatchType::Count(_)) {
+            return Ok(false);
+        }
         let matcher = self.matcher(frame, comparison)?;
         self.matches_any_of(frame, &matcher, values)
     }
@@ -158,7 +172,7 @@ impl Run<'_> {
     pub(super) fn matches_any_of(
         &mut self,
         frame: &mut Frame<'_>,
-        matcher: &Matcher,
+        matcher: &Matcher<'_>,
         values: &[Cow<'_, str>],
     ) -> Result<bool> {
         if matcher.counts() {
@@ -173,11 +187,11 @@ impl Run<'_> {
     }
 
     /// Returns whether a number of values matches a key. False if the match type is not `:count`.
-    pub(super) fn matches_count(&mut self, matcher: &Matcher, count: usize) -> Result<bool> {
+    pub(super) fn matches_count(&mut self, matcher: &Matcher<'_>, count: usize) -> Result<bool> {
         let Keys::Count(relation, keys) = &matcher.keys else { return Ok(false) };
         self.fuel.bytes(keys.len().saturating_mul(KEY_COST))?;
         let count = count.to_string();
-        let holds = |key: &String| relation.holds(compare(matcher.comparator, &count, key));
+        let holds = |key: &Cow<'_, str>| relation.holds(compare(matcher.comparator, &count, key));
         Ok(keys.iter().any(holds))
     }
 
@@ -186,7 +200,7 @@ impl Run<'_> {
     pub(super) fn matches_value(
         &mut self,
         frame: &mut Frame<'_>,
-        matcher: &Matcher,
+        matcher: &Matcher<'_>,
         value: &str,
         captures: Captures,
     ) -> Result<bool> {
@@ -197,9 +211,12 @@ impl Run<'_> {
             _ => self.fuel.scanned(value.len())?,
         }
         match &matcher.keys {
+            Keys::IsIgnoringCase(keys) => {
+                Ok(keys.iter().any(|key| key.eq_ignore_ascii_case(value)))
+            }
             Keys::Is(keys) => {
                 let value = fold(matcher.comparator, value);
-                Ok(keys.iter().any(|key| *key == *value))
+                Ok(keys.contains(&value))
             }
             // This comparator cannot find parts of texts. The checker refuses `:contains` with it.
             Keys::Contains(_) if matcher.comparator == Comparator::AsciiNumeric => Ok(false),
@@ -269,13 +286,14 @@ impl Run<'_> {
 
     /// Returns a compiled regular expression: one that the run keeps, or else it is compiled and
     /// kept.
-    fn regex(&mut self, pattern: String, comparator: Comparator) -> Result<Rc<BoundedRegex>> {
-        if let Some(known) = self.regexes.iter().find(|one| one.is_of(&pattern, comparator)) {
+    fn regex(&mut self, pattern: &str, comparator: Comparator) -> Result<Rc<BoundedRegex>> {
+        if let Some(known) = self.regexes.iter().find(|one| one.is_of(pattern, comparator)) {
             return Ok(Rc::clone(known));
         }
         let limit = self.limits.regex_program;
         let shared = self.world.patterns();
-        let compiled = BoundedRegex::new(pattern, comparator, limit, shared, &mut self.fuel)?;
+        let compiled =
+            BoundedRegex::new(pattern.to_owned(), comparator, limit, shared, &mut self.fuel)?;
         let compiled = Rc::new(compiled);
         let states: usize = self.regexes.iter().map(|one| one.states()).sum();
         if self.regexes.len() >= MAX_CACHED_REGEXES

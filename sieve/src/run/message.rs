@@ -185,22 +185,33 @@ impl<'a> MessageState<'a> {
         self.order.iter().copied().find(|&one| self.parent(one) == Some(node))
     }
 
-    /// Calls a function with each field of a part, in their order, until it fails. Values are bytes
-    /// as in a message, with folds.
-    pub(super) fn each_field(
+    /// Calls a function with each field of a part that has one of these names, in the order of the
+    /// fields, until it fails: with the index of the name, and the value as in a message, with
+    /// folds.
+    pub(super) fn each_field_named(
         &self,
         node: NodeId,
-        mut each: impl FnMut(FieldBytes<'a>) -> Result<()>,
+        names: &[Cow<'_, str>],
+        mut each: impl FnMut(usize, Cow<'a, [u8]>) -> Result<()>,
     ) -> Result<()> {
+        let mut offer = |FieldBytes { name, value }: FieldBytes<'a>| {
+            let named = names.iter().enumerate();
+            let mut named = named.filter(|(_, one)| name.eq_ignore_ascii_case(one.as_bytes()));
+            named.try_for_each(|(number, _)| each(number, value.clone()))
+        };
+        let raw = self.view.raw();
+        // Most fields have names of other lengths, and need not be looked at.
+        let received = |field: &Field| {
+            let length = field.name.end.saturating_sub(field.name.start);
+            names.iter().any(|name| name.len() == length).then(|| field_bytes(raw, field))?
+        };
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
-            let (raw, fields) = (self.view.raw(), self.view.fields(PartId::ROOT));
-            return level.lines.iter().try_for_each(|line| {
-                let field = match line {
-                    Line::Received(index) => field_bytes(raw, fields, *index),
-                    Line::Added(_) | Line::Made(_) => self.line(line),
-                };
-                field.map_or(Ok(()), &mut each)
+            let fields = self.view.fields(PartId::ROOT);
+            let mut lines = level.lines.iter().filter_map(|line| match line {
+                Line::Received(index) => fields.get(*index as usize).and_then(received),
+                Line::Added(_) | Line::Made(_) => self.line(line),
             });
+            return lines.try_for_each(offer);
         }
         let made = |name: &str, value: &str| {
             let [name, value] = [name, value].map(|text| Cow::Owned(text.as_bytes().to_vec()));
@@ -208,21 +219,19 @@ impl<'a> MessageState<'a> {
         };
         match self.content(node) {
             NodeContent::Received(id) => {
-                let (raw, fields) = (self.view.raw(), self.view.fields(id));
-                let count = u32::try_from(fields.len()).unwrap_or(u32::MAX);
-                (0..count).filter_map(|index| field_bytes(raw, fields, index)).try_for_each(each)
+                self.view.fields(id).iter().filter_map(received).try_for_each(offer)
             }
-            NodeContent::Text(_) => each(made("Content-Type", "text/plain; charset=utf-8")),
+            NodeContent::Text(_) => offer(made("Content-Type", "text/plain; charset=utf-8")),
             NodeContent::Entity(text) => {
                 let (fields, _) = split_entity(&text);
-                fields.into_iter().map(|(name, value)| made(name, value)).try_for_each(each)
+                fields.into_iter().map(|(name, value)| made(name, value)).try_for_each(offer)
             }
-            NodeContent::Multipart => each(made("Content-Type", "multipart/mixed")),
-            NodeContent::Message => each(made("Content-Type", "message/rfc822")),
+            NodeContent::Multipart => offer(made("Content-Type", "multipart/mixed")),
+            NodeContent::Message => offer(made("Content-Type", "message/rfc822")),
         }
     }
 
-    /// Returns how many fields [`each_field`](Self::each_field) looks at, to charge for them: a
+    /// Returns how many fields [`each_field_named`](Self::each_field_named) looks at, to charge for them: a
     /// guess of 4 for a part that the script has made or replaced.
     pub(super) fn field_count(&self, node: NodeId) -> usize {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
@@ -247,7 +256,8 @@ impl<'a> MessageState<'a> {
         match line {
             // Level 0 alone has such lines.
             Line::Received(index) => {
-                field_bytes(self.view.raw(), self.view.fields(PartId::ROOT), *index)
+                let field = self.view.fields(PartId::ROOT).get(*index as usize)?;
+                field_bytes(self.view.raw(), field)
             }
             Line::Added(added) => Some(of(&added.field)),
             Line::Made(field) => Some(of(field)),
@@ -391,9 +401,9 @@ impl<'a> MessageState<'a> {
     }
 }
 
-/// Returns the name and the value of a field as received, `None` if there is no such field.
-fn field_bytes<'a>(raw: &'a [u8], fields: &[Field], index: u32) -> Option<FieldBytes<'a>> {
-    let field = fields.get(index as usize)?;
+/// Returns the name and the value of a field as received, `None` if its places are not in the
+/// message.
+fn field_bytes<'a>(raw: &'a [u8], field: &Field) -> Option<FieldBytes<'a>> {
     let bytes = |range: &std::ops::Range<usize>| Some(Cow::Borrowed(raw.get(range.clone())?));
     Some(FieldBytes { name: bytes(&field.name)?, value: bytes(&field.value)? })
 }

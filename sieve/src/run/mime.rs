@@ -5,8 +5,8 @@ use super::message::{AddedField, Line};
 use super::strings::single_line;
 use super::vacation::is_entity;
 use super::{Flow, Frame, Result, Run};
+use crate::address_list::{AddressEntry, parse_address_list};
 use crate::ir::{Command, DatePart, Enclose, ExtractText, Replace};
-use crate::message::AddressEntry;
 use crate::outcome::RuntimeErrorKind;
 use crate::plan::HeaderField;
 
@@ -76,7 +76,7 @@ impl Run<'_> {
     /// - [`RuntimeErrorKind::BadMimeEntity`] if the content of `:mime` is none.
     /// - [`RuntimeErrorKind::BadAddress`] if `:from` is no list of mailboxes.
     pub(super) fn replace(&mut self, frame: &Frame<'_>, replace: &Replace) -> Result<()> {
-        let text = self.expand(frame, &replace.replacement)?;
+        let text = self.expand(frame, &replace.replacement)?.into_owned();
         let subject = self.expand_option(frame, replace.subject.as_ref())?;
         let from = self.expand_option(frame, replace.from.as_ref())?;
         let node = self.current_part(frame);
@@ -105,10 +105,10 @@ impl Run<'_> {
             self.rename_field("Subject", "Original-Subject", &subject)?;
         }
         if let Some(from) = from {
-            let entries = self.message.view().parse_addresses(from.as_bytes());
+            let entries = parse_address_list(from.as_bytes());
             let is_mailbox = |entry: &AddressEntry| matches!(entry, AddressEntry::Mailbox(_));
             if entries.is_empty() || !entries.iter().all(is_mailbox) {
-                return Err(RuntimeErrorKind::BadAddress(from));
+                return Err(RuntimeErrorKind::BadAddress(from.into_owned()));
             }
             self.rename_field("From", "Original-From", &from)?;
         }
@@ -150,7 +150,7 @@ impl Run<'_> {
     pub(super) fn enclose(&mut self, frame: &Frame<'_>, enclose: &Enclose) -> Result<()> {
         let subject = self.expand_option(frame, enclose.subject.as_ref())?;
         let names = self.expand_all(frame, &enclose.headers)?;
-        let text = self.expand(frame, &enclose.text)?;
+        let text = self.expand(frame, &enclose.text)?.into_owned();
         self.count_replaced(text.len())?;
         self.enclosures = self.enclosures.saturating_add(1);
         self.within("enclosures", self.enclosures, u64::from(self.limits.versions))?;
@@ -172,7 +172,7 @@ impl Run<'_> {
             lines.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
             let old = self.lines_named(&name)?;
             let values = self.unfolded(&old)?;
-            lines.extend(values.into_iter().map(|value| (name.clone(), value)));
+            lines.extend(values.into_iter().map(|value| (name.to_string(), value)));
         }
         let is_copied =
             |name: &str| lines.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));

@@ -13,13 +13,13 @@ impl Run<'_> {
     /// # Errors
     /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI; those of limits.
     pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
-        let method = self.expand(frame, &notify.method)?;
+        let method = self.expand(frame, &notify.method)?.into_owned();
         self.fuel.step()?;
         if !self.world.can_notify(&method) {
             return Err(RuntimeErrorKind::BadNotifyMethod(method));
         }
         let from = match self.expand_option(frame, notify.from.as_ref())? {
-            Some(from) => self.valid_mailbox(from)?,
+            Some(from) => self.valid_mailbox(&from)?,
             None => None,
         };
         let importance = match &notify.importance {
@@ -32,7 +32,15 @@ impl Run<'_> {
         let message = self.expand_option(frame, notify.message.as_ref())?;
         let fcc = self.fcc(frame, notify.fcc.as_ref())?;
         let version = self.uncounted_version(false)?;
-        let intent = NotifyIntent { method, from, importance, options, message, fcc, version };
+        let intent = NotifyIntent {
+            method,
+            from,
+            importance,
+            options,
+            message: message.map(Into::into),
+            fcc,
+            version,
+        };
         let action = Action::Notify(Box::new(intent));
         if self.decisions.actions.contains(&action) {
             return Ok(());

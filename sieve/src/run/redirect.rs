@@ -76,11 +76,11 @@ impl Run<'_> {
                 let address = AddressSpec::parse_mailbox(&text);
                 match address.filter(|address| self.world.can_redirect(address)) {
                     Some(address) => Ok(RedirectTarget::Address(address)),
-                    None => Err(RuntimeErrorKind::BadAddress(text)),
+                    None => Err(RuntimeErrorKind::BadAddress(text.into_owned())),
                 }
             }
             RedirectTo::List(text) => {
-                let list = list_uri(self.expand(frame, text)?);
+                let list = list_uri(&self.expand(frame, text)?).into_owned();
                 self.fuel.step()?;
                 match self.world.has_list(&list)? {
                     true => Ok(RedirectTarget::List(list)),
@@ -96,6 +96,7 @@ impl Run<'_> {
             Deadline::At(text) => {
                 let word = self.expand(frame, text)?;
                 let time: std::result::Result<Timestamp, _> = word.parse();
+                let word = word.into_owned();
                 time.map_err(|_| RuntimeErrorKind::UnknownWord { word, expected: "time" })?
             }
         };

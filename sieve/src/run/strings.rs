@@ -5,6 +5,8 @@
 //! - A variable that was never set is empty.
 //! - What a variable contains is not expanded again.
 
+use std::borrow::Cow;
+
 use super::{Frame, Result, Run};
 use crate::ir::{Keyword, Modifier, Scope, Segment, StringExpr, VariableId};
 use crate::outcome::{RuntimeErrorKind, WarningKind};
@@ -15,11 +17,15 @@ const STRING_COST: usize = 8;
 impl Run<'_> {
     /// Returns a string with the values of its variables. Variables that were never set, and match
     /// variables that do not exist, are empty.
-    pub(super) fn expand(&mut self, frame: &Frame<'_>, text: &StringExpr) -> Result<String> {
+    pub(super) fn expand<'t>(
+        &mut self,
+        frame: &Frame<'_>,
+        text: &'t StringExpr,
+    ) -> Result<Cow<'t, str>> {
         let segments = match text {
             StringExpr::Constant(text) => {
                 self.fuel.bytes(text.len().saturating_add(STRING_COST))?;
-                return Ok(text.clone());
+                return Ok(Cow::Borrowed(text));
             }
             StringExpr::Template(segments) => segments,
         };
@@ -38,22 +44,22 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(out)
+        Ok(Cow::Owned(out))
     }
 
-    pub(super) fn expand_all(
+    pub(super) fn expand_all<'t>(
         &mut self,
         frame: &Frame<'_>,
-        texts: &[StringExpr],
-    ) -> Result<Vec<String>> {
+        texts: &'t [StringExpr],
+    ) -> Result<Vec<Cow<'t, str>>> {
         texts.iter().map(|text| self.expand(frame, text)).collect()
     }
 
-    pub(super) fn expand_option(
+    pub(super) fn expand_option<'t>(
         &mut self,
         frame: &Frame<'_>,
-        text: Option<&StringExpr>,
-    ) -> Result<Option<String>> {
+        text: Option<&'t StringExpr>,
+    ) -> Result<Option<Cow<'t, str>>> {
         text.map(|text| self.expand(frame, text)).transpose()
     }
 
@@ -70,7 +76,8 @@ impl Run<'_> {
             Keyword::Known(value) => Ok(*value),
             Keyword::Dynamic(text) => {
                 let word = self.expand(frame, text)?;
-                parse(&word).ok_or(RuntimeErrorKind::UnknownWord { word, expected })
+                let unknown = || RuntimeErrorKind::UnknownWord { word: word.to_string(), expected };
+                parse(&word).ok_or_else(unknown)
             }
         }
     }

@@ -95,9 +95,9 @@ impl Run<'_> {
             }
             TestKind::ValidExtList { lists } => {
                 for list in lists {
-                    let list = list_uri(self.expand(frame, list)?);
+                    let list = self.expand(frame, list)?;
                     self.fuel.step()?;
-                    if !self.world.has_list(&list)? {
+                    if !self.world.has_list(&list_uri(&list))? {
                         return Ok(false);
                     }
                 }
@@ -137,7 +137,7 @@ impl Run<'_> {
         let sources = self.expand_all(frame, sources)?;
         let counts = matches!(comparison.match_type, MatchType::Count(_));
         let sources = sources.into_iter().filter(|source| !counts || !source.is_empty());
-        self.matches_any(frame, comparison, &sources.map(Cow::Owned).collect::<Vec<_>>())
+        self.matches_any(frame, comparison, &sources.collect::<Vec<_>>())
     }
 
     /// Evaluates `hasflag` (RFC 5232 §4). Values and keys are split into words. Words of a variable
@@ -168,7 +168,10 @@ impl Run<'_> {
             match comparison.match_type {
                 // The blanks of a regular expression separate nothing.
                 MatchType::Regex if !text.trim_ascii().is_empty() => keys.push(text),
-                _ => keys.extend(text.split_ascii_whitespace().map(str::to_owned)),
+                _ => {
+                    let words = text.split_ascii_whitespace();
+                    keys.extend(words.map(|word| Cow::Owned(word.to_owned())));
+                }
             }
         }
         let matcher = self.matcher_of(comparison.comparator, comparison.match_type, keys)?;

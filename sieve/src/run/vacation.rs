@@ -24,14 +24,14 @@ impl Run<'_> {
         let subject = self.expand_option(frame, vacation.subject.as_ref())?;
         let from = self.expand_option(frame, vacation.from.as_ref())?;
         let from = match from {
-            Some(from) => self.valid_mailbox(from)?,
+            Some(from) => self.valid_mailbox(&from)?,
             None => None,
         };
         let mut addresses = Vec::new();
         for address in self.expand_all(frame, &vacation.addresses)? {
-            addresses.extend(self.valid_mailbox(address)?);
+            addresses.extend(self.valid_mailbox(&address)?);
         }
-        let reason = self.expand(frame, &vacation.reason)?;
+        let reason = self.expand(frame, &vacation.reason)?.into_owned();
         let body = match vacation.mime {
             true if is_entity(&reason) => VacationBody::Mime(reason),
             true => return Err(RuntimeErrorKind::BadMimeEntity),
@@ -55,12 +55,12 @@ impl Run<'_> {
 
     /// Returns the text if it is one mailbox, with or without a display name. Otherwise it warns
     /// and returns `None`.
-    pub(super) fn valid_mailbox(&mut self, text: String) -> Result<Option<String>> {
+    pub(super) fn valid_mailbox(&mut self, text: &str) -> Result<Option<String>> {
         self.fuel.bytes(text.len())?;
-        if AddressSpec::parse_mailbox(&text).is_some() {
-            return Ok(Some(text));
+        if AddressSpec::parse_mailbox(text).is_some() {
+            return Ok(Some(text.to_owned()));
         }
-        self.warn(WarningKind::AddressIgnored(text));
+        self.warn(WarningKind::AddressIgnored(text.to_owned()));
         Ok(None)
     }
 }

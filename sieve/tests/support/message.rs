@@ -5,9 +5,7 @@ use std::borrow::Cow;
 
 use mail_parser::{Charset, Encoding, HeaderForm, html_to_text};
 use restante_sieve::plain::PlainMessage;
-use restante_sieve::{
-    AddressEntry, Field, MessageView, ParameterisedValue, Part, PartId, parse_address_list,
-};
+use restante_sieve::{Field, MessageView, ParameterisedValue, Part, PartId};
 
 /// A parsed message.
 #[derive(Debug, Clone)]
@@ -88,10 +86,6 @@ impl MessageView for TestMessage {
         let unfolded: Vec<u8> = value.iter().copied().filter(|c| !b"\r\n".contains(c)).collect();
         let parsed = HeaderForm::Text.parse(&unfolded);
         Cow::Owned(parsed.value().as_text().unwrap_or_default().trim().to_owned())
-    }
-
-    fn parse_addresses(&self, value: &[u8]) -> Vec<AddressEntry> {
-        parse_address_list(value, |name| self.decode_text(name.as_bytes()).into_owned())
     }
 
     fn parse_parameters(&self, value: &[u8]) -> Option<ParameterisedValue> {

@@ -47,11 +47,19 @@ pub fn text(value: &[u8]) -> String {
 /// comment they touch its parentheses (RFC 2047 §5 (2)), and against the RFC they stand in quoted
 /// names. The characters are not composed (NFC), because those in the keys of a script are not.
 #[must_use]
-pub fn comparable_text(value: &[u8]) -> String {
-    let text = readable(value, None);
-    let decoded = encoded::anywhere(&text);
-    let clean: String = decoded.chars().filter(|c| *c == '\t' || !c.is_control()).collect();
-    clean.trim_matches([' ', '\t']).to_owned()
+pub fn comparable_text(value: &[u8]) -> Cow<'_, str> {
+    let is_dropped = |c: char| c != '\t' && c.is_control();
+    let blanks = [' ', '\t'];
+    match readable(value, None) {
+        Cow::Borrowed(text) if !text.contains("=?") && !text.contains(is_dropped) => {
+            Cow::Borrowed(text.trim_matches(blanks))
+        }
+        text => {
+            let decoded = encoded::anywhere(&text);
+            let clean: String = decoded.chars().filter(|c| !is_dropped(*c)).collect();
+            Cow::Owned(clean.trim_matches(blanks).to_owned())
+        }
+    }
 }
 
 /// Decodes a value to characters: unfolded (RFC 5322 §2.2.3), up to `limits::MAX_FIELD_BYTES`. A
