@@ -65,7 +65,8 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
-/// The most rows that one commit of a removal deletes, or mailboxes from which it takes rights.
+/// The most rows of an account that one commit of its removal deletes, or mailboxes from which a
+/// commit takes the account's rights.
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {

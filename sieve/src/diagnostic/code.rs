@@ -36,7 +36,8 @@ macro_rules! codes {
             }
 
             /// Returns the severity of the code. A diagnostic may be a warning instead of an error:
-            /// [`MissingRequire::Warning`](crate::MissingRequire::Warning) makes some so.
+            /// [`MissingRequire::Warning`](crate::MissingRequire::Warning) makes some so, and
+            /// `TooManyDiagnostics` is one if the script has no errors.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity),* }
@@ -96,7 +97,7 @@ codes! {
     ExtraArgument = "S0311" Error "The command or test takes fewer arguments.";
     WrongArgumentType = "S0312" Error "The argument has the wrong type.";
     TagAfterPositional = "S0313" Error "Tags must precede the other arguments (RFC 5228 §2.6.2).";
-    WrongTestCount = "S0314" Error "The command takes another number of tests.";
+    WrongTestCount = "S0314" Error "The command or test takes another number of tests.";
     MissingBlock = "S0315" Error "The command needs a block.";
     UnexpectedBlock = "S0316" Error "The command takes no block.";
     MissingTag = "S0317" Error "A tag that the command needs is missing.";
@@ -125,7 +126,7 @@ codes! {
     EncodedBytesNotUtf8 = "S0423" Error "The bytes of `${hex:}` make no UTF-8 text.";
     BadRegex = "S0424" Error "The regular expression has an error.";
     UnsupportedRegex = "S0425" Error "The engine matches in linear time: no back-reference.";
-    RegexTooLarge = "S0426" Error "The compiled regular expression exceeds the limit.";
+    RegexTooLarge = "S0426" Error "Regular expressions exceed a limit of length, size or number.";
     BadMimeEntity = "S0427" Error "The `:mime` text is no MIME entity (RFC 5230 §5).";
     NumberOutOfRange = "S0428" Error "The number is outside the range that the argument allows.";
     BadImportance = "S0429" Error "The importance is one of 1, 2, 3 (RFC 5435 §3.4).";
