@@ -56,8 +56,8 @@ pub enum Action {
         kind: RejectKind,
         reason: String,
     },
-    /// The script ran `discard`. There is nothing to do: the plan has no implicit keep any more.
-    /// The action shows the owner why the message was not stored.
+    /// The script ran `discard`, which cancelled the implicit keep. There is nothing to do: the
+    /// action shows the owner what the script did.
     Discard,
     Vacation(Box<VacationIntent>),
     Notify(Box<NotifyIntent>),

@@ -74,7 +74,7 @@ codes! {
     TooDeeplyNested = "S0111" Error "Blocks and tests are nested more deeply than the limit.";
     TooManyCommands = "S0112" Error "The script has more commands and tests than the limit.";
     UnexpectedToken = "S0113" Error "The token cannot stand here.";
-    ArgumentAfterTest = "S0114" Error "Arguments must stand before the tests of a command.";
+    ArgumentAfterTest = "S0114" Error "Arguments must stand before the tests.";
     // Extensions.
     UnknownExtension = "S0201" Error "`require` names an extension that the engine lacks.";
     ExtensionNotAllowed = "S0202" Error "The site does not offer the extension.";
@@ -100,7 +100,7 @@ codes! {
     WrongTestCount = "S0314" Error "The command or test takes another number of tests.";
     MissingBlock = "S0315" Error "The command needs a block.";
     UnexpectedBlock = "S0316" Error "The command takes no block.";
-    MissingTag = "S0317" Error "A tag that the command needs is missing.";
+    MissingTag = "S0317" Error "A tag that the command or test needs is missing.";
     // Values of constants.
     UnknownComparator = "S0401" Error "No comparator has this name.";
     ComparatorLacksOperation = "S0402" Error "The comparator does not do this match (RFC 4790).";
@@ -142,7 +142,7 @@ codes! {
     UnknownLoopName = "S0503" Error "No `foreverypart` around the command has this name.";
     OutsideLoop = "S0504" Error "The command must stand in `foreverypart` (RFC 5703).";
     GlobalAfterUse = "S0505" Error "`global` must precede `set` of the variable (RFC 6609).";
-    IncompatibleActions = "S0506" Error "Two actions that always run exclude each other.";
+    IncompatibleActions = "S0506" Error "An action that always runs before excludes this one.";
     LoopsTooDeep = "S0507" Error "`foreverypart` is nested more deeply than the limit.";
     TooManyActions = "S0508" Error "The script has more actions of a kind than the limit.";
     TooManyDiagnostics = "S0590" Error "The limit of diagnostics is reached; more were found.";
