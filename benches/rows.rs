@@ -4,10 +4,10 @@
 //!
 //! `cargo bench --ignore-rust-version --no-default-features --features internals --bench rows --`
 //! - `--size 4096 --messages 64 --rounds 200` sets the bytes of a message, the number of messages,
-//!   and how often each is measured. These are the defaults.
+//!   and how often each step is measured. These are the defaults.
 //! - `--step NAME --count N` only does the step with this name in the printed table, N times.
 //!   Instructions are counted by running this under `valgrind --tool=callgrind` with two counts.
-//! - `--latin` turns the `o` at the beginning of each word into a letter outside ASCII.
+//! - `--latin` turns each `o` after a blank into a letter outside ASCII.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ use restante::internals::model::Secrets;
 use restante::internals::store::EncodedMessage;
 
 /// A step of a delivery, on a received message, with the secrets of the store. Each step includes
-/// the earlier ones that it needs.
+/// the earlier ones that it needs, other than `header`.
 type Step = fn(&IncomingMessage, &Secrets);
 
 const STEPS: [(&str, Step); 6] = [

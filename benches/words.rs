@@ -67,7 +67,7 @@ impl Words {
         );
         let mut column = 0;
         while text.len() + 2 < size {
-            // Some words occur only once, like the numbers and names of real mail.
+            // Some words hardly ever occur twice, like the numbers and names of real mail.
             let rare = self.roll().is_multiple_of(24);
             let word = if rare {
                 format!("{:x}", self.roll() & 0xff_ffff)

@@ -27,9 +27,9 @@ pub(crate) struct Load {
 
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// How many recipients got a message.
+    /// How many messages were accepted, counted once for each recipient.
     pub(crate) deliveries: u64,
-    /// For how many recipients a message was refused.
+    /// How many messages were refused, counted once for each recipient.
     pub(crate) refused: u64,
     pub(crate) took: Duration,
     /// The latencies of the transactions in microseconds, in ascending order.

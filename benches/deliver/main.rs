@@ -4,8 +4,8 @@
 //! `cargo bench --ignore-rust-version --bench deliver -- OPTIONS`:
 //! - `--sessions 20 --seconds 30 --size 4096 --recipients 1` are the defaults. The size is that of
 //!   a message, in bytes, and the recipients are those of each message.
-//! - `--count 30000` delivers 30,000 messages to the service alone, and checks that each is stored
-//!   once.
+//! - `--count 30000` delivers 30,000 messages to the service alone, and checks that each of them
+//!   that it accepted is stored once.
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
 //! - `--peers` measures the sink and the service in turns, in five shapes of load (`peers`).

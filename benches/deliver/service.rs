@@ -51,7 +51,7 @@ pub(crate) struct Service {
     child: Child,
 }
 
-/// What the program has used since its start.
+/// What the program has used since its start, or since an earlier `Usage`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
@@ -180,7 +180,7 @@ impl Service {
     }
 
     /// Panics unless every acknowledged message is stored once, and no other message is stored in
-    /// these accounts.
+    /// an account that has one of them.
     pub(crate) fn look_up(&self, measured: &Measured) {
         let mut total = 0;
         for (account, numbers) in &measured.acknowledged {
@@ -207,7 +207,7 @@ impl Service {
         println!("all {total} are stored, each once");
     }
 
-    /// The next page of the mail of an account, after this email.
+    /// A page of the mail of an account: the one after this email, or the first.
     fn page(&self, account: &str, after: Option<&str>) -> Vec<serde_json::Value> {
         let mut words = vec!["--json", "mail", "list", "-a", account, "--limit", "10000"];
         words.extend(after.iter().flat_map(|after| ["--after", *after]));

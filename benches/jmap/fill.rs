@@ -16,11 +16,11 @@ use crate::words::Words;
 
 pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.example"];
 pub(crate) const PASSWORD: &str = "a password of the bench";
-/// The size of a message in bytes.
+/// About the size of a message in bytes.
 const SIZE: usize = 2000;
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
-/// The most commits that are pending at a time.
+/// How many commits may be pending when the next one begins.
 const MAX_PENDING: usize = 64;
 
 /// Creates the missing accounts, and fills each to at least `size` emails.

@@ -1,6 +1,6 @@
 //! Measures JMAP requests over HTTP: the first request of a client (Mailbox/get, and the 50 newest
-//! threads of the Inbox with the properties of a list) on one and on 16 connections, and single
-//! methods, with latency and CPU time.
+//! threads of the Inbox with the properties of a list) on one and on 16 connections, and one or two
+//! methods at a time, with latency and CPU time.
 //!
 //! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200`. `--keep` uses
 //! the store of an earlier run with `--keep`, if there is one, and does not remove it afterwards.
@@ -156,10 +156,10 @@ impl Start {
     }
 
     /// The method calls of the measured requests, with their names: the whole first request, then
-    /// single methods.
+    /// one or two methods.
     fn questions(&self) -> Vec<(String, Value)> {
         let account = &self.account;
-        // The name of a question begins with its method.
+        // The name begins with the method.
         let one = |name: &str, arguments: Value| {
             let method = name.split(',').next();
             (name.to_owned(), json!([[method, arguments, "0"]]))

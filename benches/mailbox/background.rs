@@ -9,7 +9,7 @@ use restante::internals::store::Store;
 use restante::internals::upkeep::{self, Settings, Upkeep};
 
 use crate::Options;
-use crate::grow::{Account, EVERY, INBOX, deliver, extend_listing, make, message};
+use crate::grow::{Account, EVERY, INBOX, deliver, extend_listing, make, message, received_at};
 use crate::words::Words;
 
 /// The number of threads that deliver, each one message after the other.
@@ -28,7 +28,7 @@ const LISTED: &str = "emails looked at";
 const FOLDED: &str = "emails folded";
 const PURGED: &str = "emails purged";
 
-/// Folds all unfolded emails of an account.
+/// Folds the unfolded emails of an account, but for a rest that is too small for a fold.
 pub(crate) fn fold_all(store: &Store, account: AccountId) {
     while upkeep::fold_index(store, account).unwrap() {}
 }
@@ -38,7 +38,7 @@ struct BackgroundWork<'a> {
     name: &'a str,
     /// Prepares the work, before the time is measured.
     before: &'a dyn Fn(),
-    /// Does the work until the flag is set.
+    /// Does the work until the flag is set, or until there is none left.
     run: &'a (dyn Fn(&AtomicBool) + Sync),
     /// A count that grows with the work, in `unit`.
     done: &'a dyn Fn() -> i64,
@@ -189,14 +189,14 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 /// A listing is filled from the newest email back to its frontier, which is an id. An id is, above
 /// 16 bits of a sequence number, the time when the email was received in milliseconds, counted
 /// backwards. `grow` receives an email every `EVERY` milliseconds, so the time between the newest
-/// email and the frontier tells how many there are.
+/// of these emails and the frontier tells how many there are. The few emails that `change`
+/// delivers are newer, and are not counted.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
     let listings = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
-    let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     match listings.iter().find(|listing| listing.filter == FILTER).map(|listing| listing.stage) {
         Some(ListingStage::Filling(upto)) if upto.0 > 0 => {
-            (newest.received_at().0 - upto.received_at().0) / EVERY
+            ((received_at(account.size).0 - upto.received_at().0) / EVERY).max(0)
         }
         Some(ListingStage::Complete) => i64::try_from(account.size).unwrap(),
         _ => 0,

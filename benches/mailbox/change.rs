@@ -8,7 +8,9 @@ use restante::internals::model::{AccountId, EmailId, ListingFilter, MailboxUid, 
 use restante::internals::store::{Store, Ticket};
 
 use crate::Options;
-use crate::grow::{ARCHIVE, Account, INBOX, TRASH, deliver, extend_listing, make, message};
+use crate::grow::{
+    ARCHIVE, Account, INBOX, TRASH, deliver, extend_listing, make, message, received_at,
+};
 use crate::report::{line, measure, measure_after};
 use crate::words::Words;
 
@@ -33,13 +35,17 @@ fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ti
         .1
 }
 
-/// An email of the Inbox, in each of 1,000 rounds another one, spread over the whole account.
-/// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on. Emails are
-/// 60,000 milliseconds apart (`grow::EVERY`). If none of the 100 emails from a place on is in the
-/// Inbox any more, returns the newest email of the account.
+/// Returns the first email of the Inbox behind a place in the account. Each of 1,000 rounds has
+/// another place; the places are spread over all emails of `grow`. If none of the 100 emails behind
+/// the place is in the Inbox any more, returns the newest email of the account.
+///
+/// Ids ascend from the newest email to the oldest, with the time in the bits from 16 on. The emails
+/// are 60,000 milliseconds apart (`grow::EVERY`).
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let snapshot = store.snapshot();
-    let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
+    let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
+    // A kept store has newer emails, of an earlier run of `deliveries`.
+    let first = EmailId::new(received_at(account.size), 0);
     let last = EmailId(first.0 + (account.size << 16) * 60_000);
     // A thousand places, the last of them some steps before the oldest email.
     let step = (last.0 - first.0) / 1009;
@@ -47,7 +53,7 @@ fn some(store: &Store, account: &Account, round: u64) -> EmailId {
     let from = EmailId(first.0 + step * (round * 467 % 1000));
     let mut found = snapshot.emails(account.id, Some(from), 100).unwrap();
     found.retain(|(_, email)| email.mailboxes.contains(&INBOX));
-    found.first().map_or(first, |(id, _)| *id)
+    found.first().map_or(newest, |(id, _)| *id)
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
@@ -83,8 +89,8 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     moves(store, accounts, options);
 }
 
-/// Deliveries into each account and into an empty one. Many are pending at a time, so that the CPU
-/// time shows.
+/// Deliveries into each account and into one that begins empty. Many are pending at a time, so that
+/// the CPU time shows.
 fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     const ROUND: u64 = 200;
     let name = "200 deliveries (first: an empty account)";

@@ -12,7 +12,7 @@ use restante::internals::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ti
 
 use crate::words::Words;
 
-/// The size of a message in bytes.
+/// About the size of a message in bytes.
 pub(crate) const SIZE: usize = 800;
 pub(crate) const INBOX: MailboxUid = MailboxUid(1);
 pub(crate) const ARCHIVE: MailboxUid = MailboxUid(2);
@@ -23,16 +23,21 @@ pub(crate) const RARE: &str = "quicksilver";
 pub(crate) const PHRASE: &str = "'quicksilver lantern'";
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
-/// The time between two emails in milliseconds. `change::some` and `background::looked` rely on it.
+/// The time between two emails in milliseconds. `change::some` knows this number.
 pub(crate) const EVERY: i64 = 60_000;
-/// The most commits that are pending at a time.
+/// How many commits may be pending when the next one begins.
 const MAX_PENDING: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) id: AccountId,
-    /// Emails in its Inbox.
+    /// How many emails [`account`] puts into its Inbox.
     pub(crate) size: u64,
+}
+
+/// Returns when email `number` of an account was received.
+pub(crate) fn received_at(number: u64) -> UtcMillis {
+    UtcMillis(BEGIN + i64::try_from(number).unwrap() * EVERY)
 }
 
 /// Returns the account for a size, filled to at least that many emails. The size is also the
@@ -47,8 +52,8 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
     let mut pending: VecDeque<Ticket> = VecDeque::new();
     let mut words = Words::new(size + there);
     for number in there..size {
-        let at = UtcMillis(BEGIN + i64::try_from(number).unwrap() * EVERY);
-        pending.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
+        let (raw, at) = (message(&mut words, number), received_at(number));
+        pending.push_back(deliver(store, account.id, &raw, at, number).1);
         if pending.len() > MAX_PENDING {
             pending.pop_front().unwrap().wait_blocking().unwrap();
         }

@@ -1,10 +1,11 @@
 //! Measures how the cost of operations grows with a mailbox: accounts of several sizes in one store
 //! get each operation in turn, so that other load of the machine affects all alike. The last column
-//! is the time of the largest account divided by that of the smallest.
+//! is the figure of the largest account divided by that of the smallest. Lines of other columns
+//! follow: of deliveries beside background work, and of the disk.
 //!
 //! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
 //! - `--sizes 1000,10000,100000 --rounds 200` sets the sizes and the rounds. These are the
-//!   defaults. A size below 1,000 has too few unseen emails for full pages, and the bench panics.
+//!   defaults. A size below 1,000 may have too few unseen emails for full pages: the bench panics.
 //! - `--keep` uses the store of an earlier run with `--keep`, if there is one, fills only what is
 //!   missing, and does not remove the store afterwards.
 //! - `--only WORD,WORD` measures only the operations whose name contains one of the words.

@@ -1,4 +1,4 @@
-//! Measures operations on all accounts, and prints the medians.
+//! Measures operations on all accounts, and prints the medians and the use of the disk.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -124,9 +124,9 @@ fn bytes_of(dir: &Path) -> u64 {
     std::fs::read_dir(dir).unwrap().map(bytes).sum()
 }
 
-/// Prints the bytes on disk per message, in the tables and in the segments, and the cost of a
-/// delivery by table. In the last column is how many times the bytes that were flushed were
-/// written, with compactions.
+/// Prints the bytes on disk per message, in the tables and in the segments, and for each table the
+/// rows and bytes per message. In the last column is how many times the bytes that were flushed
+/// were written, with compactions.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let snapshot = store.snapshot();

@@ -1,5 +1,6 @@
-//! Measures the check and the formatting of a script of 1,000 rules, and runs of a script of 50
-//! rules on a message of 50 KB. No rule matches, so that the tests of all rules are evaluated.
+//! Measures the check and the formatting of a script of 1,000 rules, the reading of a message of
+//! 50 KB, and runs of a script of 50 rules on it. No rule matches, so that the tests of all rules
+//! are evaluated.
 //!
 //! `cargo bench -p restante-sieve --bench engine --ignore-rust-version -- OPTIONS`: `--rounds 200`
 //! sets how often each step is measured, `--only run` selects the steps with that text in their

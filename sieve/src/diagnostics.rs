@@ -9,7 +9,7 @@ use crate::span::Span;
 ///
 /// - At most `limit` are stored, which is at least 1. If there are more, the last warning in the
 ///   source is dropped, or the last error if there is no warning.
-/// - [`Self::into_sorted`] drops repetitions: diagnostics with the same code, span and message.
+/// - [`Self::into_sorted`] drops a diagnostic with the code, span and message of the one before it.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
     limit: usize,

@@ -1,6 +1,6 @@
 //! The extensions and comparators that the engine knows.
 //!
-//! - One table, below, holds the name and the RFC of every extension.
+//! - One table, below, holds the name of every extension and the document that defines it.
 //! - Names are compared byte by byte, as RFC 5228 §3.2 compares capabilities.
 //! - An [`ExtensionSet`] is serialised as a list of names, so that a stored set can still be read
 //!   when the table has more rows or another order.

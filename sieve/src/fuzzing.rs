@@ -105,7 +105,8 @@ fn check_diagnostics(source: &[u8], checked: &Checked) {
 }
 
 /// Runs the script of an input on its message, which stands after a line `===`. What must hold: two
-/// runs agree, the plan breaks no law, and a run that fails only keeps the message.
+/// runs agree, they keep within their fuel and number of actions, the plan breaks no law, and a run
+/// that fails only keeps the message.
 pub fn run(data: &[u8]) {
     let (script, raw) = split(bounded(data));
     if let Some(script) = compiled(script) {
@@ -115,7 +116,8 @@ pub fn run(data: &[u8]) {
 
 /// Runs an input as [`run`] does, with commands before its script that edit the header. Lines of
 /// the script that begin with `require` are left out. What must hold beside the laws of [`run`]:
-/// tests see the edits, and the versions of the plan delete only fields that exist.
+/// tests see the edits, and the versions of the plan delete only fields that exist and add only
+/// fields with valid names and values.
 pub fn edits(data: &[u8]) {
     let (source, raw) = split(bounded(data));
     let message = PlainMessage::new(raw);
@@ -274,8 +276,8 @@ const INCLUDED: &[u8] = b"global \"g\"; set \"l\" \"x\";
     fileinto \"Work\"; addheader \"X-Included\" \"${g}\";";
 
 /// A host with nearly every feature. Its answers follow arbitrary rules, so that scripts meet each
-/// kind of answer. There is no script `missing`, and the script `self` is the one that runs, which
-/// must not include itself.
+/// kind of answer but errors. There is no script `missing`, and the script `self` is the one that
+/// runs, which must not include itself.
 struct FuzzWorld {
     plain: PlainWorld,
     script: Arc<Script>,

@@ -1,7 +1,8 @@
 //! A Sieve engine: RFC 5228 with the [extensions](Extension) for mail that is being delivered.
 //!
 //! - [`check()`] turns the bytes of a script into a [`Script`]. It reports all errors and warnings
-//!   at once, as [`Diagnostic`]s with their places. If one is an error, there is no script.
+//!   at once, up to a limit, as [`Diagnostic`]s with their places. If one is an error, there is no
+//!   script.
 //! - [`run()`] runs a script on a message and returns a [`Plan`]: the actions as data.
 //! - The host carries out the plan, all of it or nothing.
 //! - [`format()`](format()) lays out a script.
@@ -88,7 +89,7 @@
 //!   later instead of carrying out that plan.
 //! - [`RunLimits`] bound work, memory and actions. Work is counted, not timed, so that equal runs
 //!   end in the same way on every machine.
-//! - A [`Trace`] is told of the commands, tests and actions of a run as they happen, to show why a
+//! - A [`Trace`] observes the commands, tests and actions of a run as they happen, to show why a
 //!   message went where it did.
 //!
 //! # Carrying out a plan

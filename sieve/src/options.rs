@@ -83,7 +83,7 @@ pub struct CompileLimits {
     pub loops: u8,
     /// Commands and tests together.
     pub commands: u32,
-    /// Local and global variables together.
+    /// Variables that the script names: local and global ones, and those of the environment.
     pub variables: u16,
     /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
     pub capture: u16,
@@ -122,9 +122,10 @@ impl Default for CompileLimits {
 /// say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Units of work. A command, a test, or a look into the host's store costs one. One more is due
-    /// for every 32 bytes that are examined one by one, for every 64 that are decoded or searched
-    /// for a regular expression, and for every 256 that are copied or searched for a fixed text.
+    /// Units of work. A command, a test, a part in a loop, a regular expression, or a look into the
+    /// host's store costs one. One more is due for every 32 bytes that are examined one by one, for
+    /// every 64 that are decoded or searched for a regular expression, and for every 256 that are
+    /// copied or searched for a fixed text.
     /// The default suffices for one test of a body of 50 MiB, or for several tests of a body of 20
     /// MiB. The count depends on nothing but script, message and answers of the host.
     pub fuel: u64,
@@ -150,8 +151,8 @@ pub struct RunLimits {
     pub added_header: u32,
     /// Bytes of all texts that `replace` and `enclose` put into the message.
     pub replaced_body: u32,
-    /// Edited versions of the message that actions use; one that only `vacation` or `notify`
-    /// uses does not count. It also bounds the `enclose` commands.
+    /// Edited versions of the message that actions and the implicit keep use; one that only
+    /// `vacation` or `notify` uses does not count. It also bounds the `enclose` commands.
     pub versions: u16,
     /// Parts over which loops run, all loops together. A part counts each time.
     pub parts: u32,

@@ -140,7 +140,7 @@ pub struct PatternCache {
 
 #[derive(Debug, Default)]
 struct CachedPatterns {
-    /// By pattern: one entry for each comparator and limit with which it was compiled.
+    /// By pattern, with the comparators and limits with which it was compiled.
     entries: HashMap<String, Vec<CachedPattern>>,
     /// The estimated memory of all entries.
     bytes: usize,

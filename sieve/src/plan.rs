@@ -25,8 +25,9 @@ pub struct Plan {
     /// earlier one in its place. Every `MarkDuplicate` comes last.
     pub actions: Vec<Action>,
     /// The implicit keep (RFC 5228 §2.10.2): the message is stored in the Inbox. `None` if an
-    /// action cancelled it, or if an action stores into the Inbox already. An explicit `keep` is an
-    /// action.
+    /// action stores into the Inbox already, or if an action cancelled the implicit keep; but a
+    /// message that was not redirected since it goes round in a loop is kept unless an action
+    /// stores it. An explicit `keep` is an action.
     pub implicit_keep: Option<ImplicitKeep>,
     /// The edited versions of the message that actions and the implicit keep use.
     pub versions: Vec<MessageEdits>,
@@ -55,8 +56,8 @@ pub enum Action {
         kind: RejectKind,
         reason: String,
     },
-    /// The script ran `discard`. There is nothing to do: the plan has no implicit keep any more.
-    /// The action shows the owner why the message was not stored.
+    /// The script ran `discard`, which cancelled the implicit keep. There is nothing to do: the
+    /// action shows the owner what the script did.
     Discard,
     Vacation(Box<VacationIntent>),
     Notify(Box<NotifyIntent>),
@@ -248,8 +249,8 @@ pub struct NotifyIntent {
     /// The text of `:message`. `None` without it: the host writes one.
     pub message: Option<String>,
     pub fcc: Option<FccIntent>,
-    /// The message of which is told, as it was edited when the action was executed (RFC 5293 §7),
-    /// without an enclosure.
+    /// The message that the notification is about, as it was edited when the action was executed
+    /// (RFC 5293 §7), without an enclosure.
     pub version: Version,
 }
 
@@ -303,8 +304,8 @@ impl Plan {
         self.implicit_keep.is_some() || self.actions.iter().any(is_store)
     }
 
-    /// Returns which laws of the module's documentation the plan breaks, for tests. A plan of the
-    /// engine breaks none.
+    /// Returns which laws of the module's documentation the plan breaks, and whether it uses a
+    /// version that does not exist, for tests. A plan of the engine breaks none.
     #[must_use]
     pub fn violations(&self) -> Vec<&'static str> {
         let mut broken = Vec::new();

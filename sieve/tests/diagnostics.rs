@@ -1,6 +1,7 @@
 //! Checks the scripts in `tests/diagnostics`, and compares the rendered diagnostics of each with
 //! the `.txt` file beside it. With `UPDATE_GOLDEN=1` in the environment these files are written
-//! anew, and so is `docs/diagnostics.md`.
+//! anew, and so is `docs/diagnostics.md`. Other tests look at the README, and at the scripts of
+//! clients and of `sieve/scripts`.
 //!
 //! A script may begin with comments that set options: `# option: lenient`, `# option: deny NAME`,
 //! `# option: limit NAME NUMBER`, `# option: environment`.
@@ -149,7 +150,7 @@ fn the_readme_lists_every_extension() {
 }
 
 #[test]
-fn scripts_of_clients_and_our_own_have_no_diagnostics() {
+fn scripts_of_clients_and_our_own_have_no_unexpected_diagnostics() {
     for folder in [folder("clients"), folder("../scripts")] {
         for path in scripts(&folder) {
             let source = fs::read(&path).unwrap();

@@ -1,5 +1,5 @@
 //! Runs the fuzz bodies on stable Rust: on every seed of `fuzz/corpus` of the repository, on
-//! scripts and messages of the conformance cases, and on mutations of both.
+//! scripts and messages of some conformance cases, and on mutations of both.
 //!
 //! - In the environment, `RESTANTE_FUZZ` is the number of mutations of each seed, and
 //!   `RESTANTE_SEED` the seed of the random numbers, which also chooses among the cases.
@@ -53,8 +53,9 @@ fn cases() -> Vec<Vec<u8>> {
     texts.filter_map(|text| seed_of(&text)).collect()
 }
 
-/// Makes an input of a case: its script, or else one with all its tests, and its message after a
-/// line `===`. `None` if it has neither a script nor tests.
+/// Makes an input of a case: its script, or else one with the tests of its first `true` section, or
+/// of its first `false` section, and its first message after a line `===`. `None` if it has neither
+/// a script nor tests after a setup.
 fn seed_of(text: &str) -> Option<Vec<u8>> {
     let section = |name: &str| {
         let (_, rest) = text.split_once(&format!("\n=== {name}\n"))?;

@@ -1,5 +1,5 @@
-//! Looks up for the vacation responder whether a sender was told, and whether the owner has written
-//! to the sender.
+//! Looks up for the vacation responder whether an address is the owner's, whether a sender was
+//! told, and whether the owner has written to the sender.
 //!
 //! Whether the owner has written is found by the search tokens of the owner's mail; nothing is
 //! stored for it. An email counts as written by the owner if it was not delivered (it has no trace

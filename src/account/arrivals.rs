@@ -22,7 +22,7 @@ pub fn report(
         if began.is_some_and(|began| decision.at < began) {
             return false;
         }
-        // A decision without an email is that of a message that a script discarded.
+        // A decision without an email is that of a message that was not stored.
         if decision.email.is_some() && ended.is_none_or(|ended| decision.at < ended) {
             has_more = decisions.len() >= limits::MAX_LISTED_ROWS;
             if !has_more {

@@ -9,7 +9,8 @@
 //!   hold for addresses that lead to an account only by a catch-all or a detail, such as
 //!   `ann+news@`: no login looks them up.
 //! - An account is removed in steps, and what is left after a crash gets no mail: first its row
-//!   becomes inactive, then its addresses, shares and all else are deleted.
+//!   becomes inactive, then its addresses, shares and all else are deleted. Damaged rows of
+//!   addresses stay.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
@@ -65,7 +66,8 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
     ("Archive", Role::Archive),
 ];
 
-/// The most rows that one commit of a removal deletes, or mailboxes from which it takes rights.
+/// The most rows of an account that one commit of its removal deletes, or mailboxes from which a
+/// commit takes the account's rights.
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {

@@ -8,7 +8,7 @@ use crate::span::Span;
 use crate::vocabulary::{Group, Positional, Tag, TagWord, TestCount, ValueType, Word};
 
 /// The arguments of a word. An argument that is missing or has the wrong type is absent: this was
-/// reported, unless an earlier error explains it.
+/// reported, unless an earlier error explains it or the argument is optional.
 pub(super) struct Bound<'t> {
     pub(super) node: &'t Node,
     tags: Vec<BoundTag<'t>>,
@@ -100,7 +100,8 @@ impl Checker<'_> {
     }
 
     /// Binds the tag at `span`, and takes its value from the `arguments` after it. An unknown tag,
-    /// a second one of its name or its group, and one after other arguments are reported.
+    /// a second one of its name or its group, and one after other arguments are reported: the last,
+    /// unless an unknown tag, which may explain it, came before.
     fn bind_tag<'t, I>(
         &mut self,
         node: &'t Node,
@@ -163,7 +164,7 @@ impl Checker<'_> {
     }
 
     /// Takes the value of a tag from the arguments that follow it. `None` if there is none, or if
-    /// it has the wrong type; both are reported.
+    /// it has the wrong type; both are reported, but the first not if the node is damaged.
     fn tag_value<'t>(
         &mut self,
         node: &'t Node,

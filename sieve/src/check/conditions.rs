@@ -11,7 +11,7 @@ use crate::vocabulary::{TESTS, Tag, TestId, lookup};
 
 /// A checked test, and the extensions in effect after either result.
 pub(super) struct Outcome {
-    /// `None` if there is no such test.
+    /// `None` if there is no such test, or none in a `not`.
     pub(super) test: Option<Test>,
     /// `None` if the test cannot be true. Only `ihave` proves that.
     pub(super) if_true: Option<ExtensionSet>,

@@ -88,7 +88,8 @@ impl Checker<'_> {
             commands.extend(command.filter(|_| !is_dead));
             if exit == Exit::Continues && now != Exit::Continues {
                 exit = now;
-                // The later commands never run, so none of them is reported as incompatible.
+                // The later commands never run, so none of them is reported as incompatible with
+                // one that runs.
                 self.flow = Flow { extensions: self.flow.extensions, ..Flow::default() };
             }
         }

@@ -1,4 +1,4 @@
-//! Tests of the message and its envelope.
+//! Tests of the message and its envelope, of dates, and of the items of the environment.
 
 use super::bind::Bound;
 use super::strings::{Text, expr, exprs};

@@ -1,8 +1,9 @@
-//! Finds `notify` methods that may contain text of the message (RFC 5435 §8).
+//! Finds `notify` methods with which the sender of a message may choose who is notified (RFC 5435
+//! §8).
 //!
 //! - Text of the message is in match variables, in variables that `extracttext` sets, and in those
 //!   that are set from such variables. Variables that are not local may contain it, because other
-//!   scripts set them.
+//!   scripts may set them.
 //! - The order of the commands does not count, and neither do conditions.
 
 use std::collections::{HashMap, HashSet};

@@ -36,7 +36,8 @@ pub(super) fn exprs(texts: Vec<Text>) -> Vec<StringExpr> {
     texts.into_iter().map(|text| text.expr).collect()
 }
 
-/// Returns the string of the tree. If it is absent, that was reported, and the tree is dropped.
+/// Returns the string of the tree. If it is absent, that was reported, and the tree is dropped, or
+/// else the caller does not use the result.
 pub(super) fn expr(text: Option<Text>) -> StringExpr {
     text.map_or_else(|| "".into(), |text| text.expr)
 }
@@ -126,7 +127,8 @@ impl Checker<'_> {
     }
 
     /// Warns of the first backslash in a quoted string that stands neither before a quotation mark
-    /// nor before another backslash: it has no effect.
+    /// nor before another backslash: it has no effect. One before a control character gets no
+    /// warning.
     fn check_backslashes(&mut self, token: Token) {
         if token.kind != TokenKind::Quoted {
             return;

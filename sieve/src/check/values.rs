@@ -8,7 +8,7 @@ use crate::ir::{DatePart, Keyword, StringExpr, UtcOffset};
 use crate::lexer::Token;
 use crate::span::Span;
 
-/// Fields that stand in every kind of message and contain no address (RFC 5322, RFC 2045).
+/// Standard fields that contain no list of addresses, most of RFC 5322 and RFC 2045.
 const NO_ADDRESS_FIELDS: [&str; 16] = [
     "subject",
     "date",

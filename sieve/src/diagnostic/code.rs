@@ -36,7 +36,8 @@ macro_rules! codes {
             }
 
             /// Returns the severity of the code. A diagnostic may be a warning instead of an error:
-            /// [`MissingRequire::Warning`](crate::MissingRequire::Warning) makes some so.
+            /// [`MissingRequire::Warning`](crate::MissingRequire::Warning) makes some so, and
+            /// `TooManyDiagnostics` is one if the script has no errors.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity),* }
@@ -73,7 +74,7 @@ codes! {
     TooDeeplyNested = "S0111" Error "Blocks and tests are nested more deeply than the limit.";
     TooManyCommands = "S0112" Error "The script has more commands and tests than the limit.";
     UnexpectedToken = "S0113" Error "The token cannot stand here.";
-    ArgumentAfterTest = "S0114" Error "Arguments must stand before the tests of a command.";
+    ArgumentAfterTest = "S0114" Error "Arguments must stand before the tests.";
     // Extensions.
     UnknownExtension = "S0201" Error "`require` names an extension that the engine lacks.";
     ExtensionNotAllowed = "S0202" Error "The site does not offer the extension.";
@@ -96,10 +97,10 @@ codes! {
     ExtraArgument = "S0311" Error "The command or test takes fewer arguments.";
     WrongArgumentType = "S0312" Error "The argument has the wrong type.";
     TagAfterPositional = "S0313" Error "Tags must precede the other arguments (RFC 5228 §2.6.2).";
-    WrongTestCount = "S0314" Error "The command takes another number of tests.";
+    WrongTestCount = "S0314" Error "The command or test takes another number of tests.";
     MissingBlock = "S0315" Error "The command needs a block.";
     UnexpectedBlock = "S0316" Error "The command takes no block.";
-    MissingTag = "S0317" Error "A tag that the command needs is missing.";
+    MissingTag = "S0317" Error "A tag that the command or test needs is missing.";
     // Values of constants.
     UnknownComparator = "S0401" Error "No comparator has this name.";
     ComparatorLacksOperation = "S0402" Error "The comparator does not do this match (RFC 4790).";
@@ -125,7 +126,7 @@ codes! {
     EncodedBytesNotUtf8 = "S0423" Error "The bytes of `${hex:}` make no UTF-8 text.";
     BadRegex = "S0424" Error "The regular expression has an error.";
     UnsupportedRegex = "S0425" Error "The engine matches in linear time: no back-reference.";
-    RegexTooLarge = "S0426" Error "The compiled regular expression exceeds the limit.";
+    RegexTooLarge = "S0426" Error "Regular expressions exceed a limit of length, size or number.";
     BadMimeEntity = "S0427" Error "The `:mime` text is no MIME entity (RFC 5230 §5).";
     NumberOutOfRange = "S0428" Error "The number is outside the range that the argument allows.";
     BadImportance = "S0429" Error "The importance is one of 1, 2, 3 (RFC 5435 §3.4).";
@@ -141,7 +142,7 @@ codes! {
     UnknownLoopName = "S0503" Error "No `foreverypart` around the command has this name.";
     OutsideLoop = "S0504" Error "The command must stand in `foreverypart` (RFC 5703).";
     GlobalAfterUse = "S0505" Error "`global` must precede `set` of the variable (RFC 6609).";
-    IncompatibleActions = "S0506" Error "Two actions that always run exclude each other.";
+    IncompatibleActions = "S0506" Error "An action that always runs before excludes this one.";
     LoopsTooDeep = "S0507" Error "`foreverypart` is nested more deeply than the limit.";
     TooManyActions = "S0508" Error "The script has more actions of a kind than the limit.";
     TooManyDiagnostics = "S0590" Error "The limit of diagnostics is reached; more were found.";

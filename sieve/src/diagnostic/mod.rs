@@ -3,8 +3,9 @@
 //! - A [`Diagnostic`] has a [`Code`], which never changes its meaning, and a span in the script.
 //! - Every code stands in the table of `code.rs` with one sentence. A test makes the reference
 //!   `docs/diagnostics.md` of the table.
-//! - Renderers: text with the line of the script ([`Diagnostic::text`]), JSON ([`json`]), and one
-//!   line for a `ManageSieve` response ([`managesieve`]).
+//! - Renderers: text with the line of the script ([`Diagnostic::text`]), one line
+//!   ([`Diagnostic::line`]), JSON ([`json`]), and the text of a `ManageSieve` response
+//!   ([`managesieve`]).
 
 mod code;
 mod render;

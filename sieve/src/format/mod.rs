@@ -3,8 +3,9 @@
 //! - Tokens stay in their order; only a comment may move behind a comma. Strings, numbers and
 //!   comments stay as written, but for blanks at the end of a comment. Tags, and names of known
 //!   commands and tests, become lower case.
-//! - Each command begins a line, indented by its block. A command that is longer than a line is
-//!   broken at its lists, or before its tags.
+//! - Each command begins a line, indented by its block; but `elsif` and `else` follow a closing
+//!   brace on its line. A command that is longer than a line is broken at its lists, or before its
+//!   tags.
 //! - Of several empty lines between commands one stays.
 //! - Formatting a script again changes nothing.
 

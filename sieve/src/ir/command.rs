@@ -12,7 +12,8 @@ use crate::vacation::{Period, VacationHandle};
 /// A command with its place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// From the name of the command to its last argument, without `;` and without a block.
+    /// From the name of the command to its last argument or test, without `;` and without a block.
+    /// That of `if` goes on to the last test of an `elsif`, or to `else`.
     pub span: Span,
     pub kind: CommandKind,
 }

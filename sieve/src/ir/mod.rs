@@ -128,7 +128,7 @@ fn current_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::
     }
 }
 
-/// A variable that the script sets or reads.
+/// A variable that the script names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
     pub scope: Scope,

@@ -9,7 +9,7 @@ use crate::span::Span;
 /// A test with its place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Test {
-    /// From the name of the test to the end of its last argument.
+    /// From the name of the test to the end of its last argument, or of the tests in it.
     pub span: Span,
     pub kind: TestKind,
 }
@@ -38,7 +38,7 @@ pub enum TestKind {
         comparison: Comparison,
     },
     /// RFC 5232 §4. Without `variables`, the internal variable is tested. The values of variables
-    /// are split into words, and so are the keys.
+    /// are split into words, and so are the keys, but not those of `:regex`.
     HasFlag {
         variables: Vec<VariableId>,
         comparison: Comparison,

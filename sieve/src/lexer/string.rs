@@ -87,8 +87,8 @@ fn decode_quoted(body: &[u8], start: usize, emit: &mut dyn FnMut(usize, &[u8])) 
         let length = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
         emit_lines(rest.get(..length).unwrap_or_default(), start + position, emit);
         position += length + 1;
-        // The backslash itself is left out. A backslash or a quotation mark after it is passed over
-        // here, so that it is not read as the beginning of another escape.
+        // The backslash itself is left out. A backslash or a quotation mark after it is emitted
+        // here: the backslash must not be read as the beginning of another escape.
         if let Some(escaped @ (b'\\' | b'"')) = body.get(position) {
             emit(start + position, &[*escaped]);
             position += 1;

@@ -17,8 +17,8 @@ pub(crate) struct Node {
     pub(crate) is_test_list: bool,
     /// `None` without a block, as in every test.
     pub(crate) block: Option<Block>,
-    /// Whether the parser reported an error inside, other than in the block. Then something may be
-    /// missing in the tree, which needs no further report.
+    /// Whether something may be missing in the tree because of an error inside, other than in the
+    /// block. The error is reported, and what is missing needs no further report.
     pub(crate) is_damaged: bool,
 }
 

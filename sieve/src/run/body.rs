@@ -4,7 +4,7 @@
 //!   readable text of every text part.
 //! - Each part is a value of its own. Parts that a script has replaced have their new content; but
 //!   `:raw` shows new content only if the message as a whole was replaced.
-//! - A message without an empty line after its header has no body, and every test is false.
+//! - A message that ends with its header, without an empty line, has no body: every test is false.
 //! - The test sets no match variables.
 
 use std::borrow::Cow;
@@ -64,8 +64,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether an empty line follows the header, even if nothing follows this line. If not,
-    /// every test of the body is false (RFC 5173 §4). What a script has made always has a body.
+    /// Returns whether anything follows the header, and be it only an empty line. If not, every
+    /// test of the body is false (RFC 5173 §4). What a script has made always has a body.
     fn has_body(&self, node: NodeId) -> bool {
         let part = self.message.received(node).map(|(_, part)| part);
         part.is_none_or(|part| part.header.end < part.body.start || !part.body.is_empty())

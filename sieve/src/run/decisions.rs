@@ -196,8 +196,8 @@ impl Run<'_> {
         Ok(version)
     }
 
-    /// As [`Self::version`], for an action that stores and sends no message: the version does not
-    /// count towards [`RunLimits::versions`](crate::RunLimits::versions).
+    /// As [`Self::version`], for an action that neither stores the version nor sends it on: it does
+    /// not count towards [`RunLimits::versions`](crate::RunLimits::versions).
     pub(super) fn uncounted_version(&mut self, with_enclosures: bool) -> Result<Version> {
         if !self.message.is_edited() {
             return Ok(Version::Original);

@@ -1,10 +1,10 @@
 //! The work that a run may do.
 //!
-//! - A command, a test, or a look into the host's store costs one unit; examining 32 bytes costs
-//!   one more. Two kinds of work are much faster for a byte than others, and cost less: decoding a
-//!   part or running an automaton over a text (64 bytes a unit), and copying, folding or searching
-//!   a text (256 bytes a unit). So the default fuel suffices for one test of a body of 50 MiB, or
-//!   for several tests of a body of 20 MiB.
+//! - A command, a test, a part in a loop, a regular expression, or a look into the host's store
+//!   costs one unit; examining 32 bytes costs one more. Two kinds of work are much faster for a
+//!   byte than others, and cost less: decoding a part or running an automaton over a text (64 bytes
+//!   a unit), and copying, folding or searching a text (256 bytes a unit). So the default fuel
+//!   suffices for one test of a body of 50 MiB, or for several tests of a body of 20 MiB.
 //! - Work on things other than bytes is charged as so many bytes: looking at a field or a part, or
 //!   comparing a flag.
 //! - Work is charged before it is done, so that nothing large is begun without fuel. Only the
@@ -42,7 +42,8 @@ impl Fuel {
         Self { limit: units.saturating_mul(BYTES_PER_UNIT), used: 0 }
     }
 
-    /// Charges one unit: for a command, a test, or a look into the host's store.
+    /// Charges one unit: for a command, a test, a part in a loop, a regular expression, or a look
+    /// into the host's store.
     #[inline]
     pub(super) fn step(&mut self) -> Result<()> {
         self.charge(BYTES_PER_UNIT)

@@ -59,7 +59,7 @@ use crate::span::Span;
 /// with 32 levels in it.
 const MAX_DEPTH: u16 = 400;
 
-/// Warnings that an outcome holds. Further ones are only told to the trace.
+/// Warnings that an outcome holds. Further ones are only passed to the trace.
 const MAX_WARNINGS: usize = 100;
 
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
@@ -70,7 +70,7 @@ type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 /// - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers of the
 ///   host give an equal outcome.
 /// - It never panics, and ends with an error when [`RunLimits::fuel`] is used up.
-/// - `trace`, if given, is told what happens.
+/// - `trace`, if given, observes the run.
 #[must_use]
 pub fn run(
     script: &Script,

@@ -11,7 +11,8 @@ impl Run<'_> {
     /// form `name=value` are left out.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI; those of limits.
+    /// [`RuntimeErrorKind::BadNotifyMethod`] if the host cannot notify by the URI; those of the
+    /// importance, of [`Self::fcc`] and of limits.
     pub(super) fn notify(&mut self, frame: &Frame<'_>, notify: &Notify) -> Result<()> {
         let method = self.expand(frame, &notify.method)?.into_owned();
         self.fuel.step()?;

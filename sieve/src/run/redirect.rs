@@ -2,7 +2,8 @@
 //!
 //! - A message with more `Received` fields than [`RunLimits::received`](crate::RunLimits) has
 //!   probably gone round in a loop: it is not sent but kept, with a warning.
-//! - A message is sent to an address or a list once. A second redirect to it adds a warning only.
+//! - A message is sent to an address or a list once. A second redirect to it adds no action, but a
+//!   warning.
 //! - The message is sent without what `enclose` made of it (RFC 5703 §6).
 
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +25,7 @@ impl Run<'_> {
     ///   it.
     /// - [`RuntimeErrorKind::UnknownWord`] if the host has no such list, or if a parameter has no
     ///   meaning.
+    /// - The errors of [`Self::take`] and of limits.
     pub(super) fn redirect(&mut self, frame: &Frame<'_>, redirect: &Redirect) -> Result<()> {
         let to = self.redirect_target(frame, &redirect.to)?;
         let notify = redirect.notify.as_ref();
@@ -123,8 +125,8 @@ pub(super) fn after(time: Timestamp, seconds: u64) -> Timestamp {
     time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns whether two redirects go to the same address, without regard to the case of ASCII
-/// letters, or to the same list.
+/// Returns whether two redirects go to the same address, without regard to the case of the domain,
+/// or to the same list.
 fn is_same(a: &RedirectTarget, b: &RedirectTarget) -> bool {
     match (a, b) {
         (RedirectTarget::Address(a), RedirectTarget::Address(b)) => a.matches(b),

@@ -140,9 +140,9 @@ impl Run<'_> {
         self.matches_any(frame, comparison, &sources.collect::<Vec<_>>())
     }
 
-    /// Evaluates `hasflag` (RFC 5232 §4). Values and keys are split into words. Words of a variable
-    /// that are no flags, or repeat one of the same variable, are left out. Without variables the
-    /// internal variable is compared.
+    /// Evaluates `hasflag` (RFC 5232 §4). Values and keys, but not those of `:regex`, are split
+    /// into words. Words of a variable that are no flags, or repeat one of the same variable, are
+    /// left out. Without variables the internal variable is compared.
     fn has_flag(
         &mut self,
         frame: &mut Frame<'_>,

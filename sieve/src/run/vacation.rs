@@ -18,7 +18,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// [`RuntimeErrorKind::BadMimeEntity`] if the reason of `:mime` is none, and the errors of
-    /// [`Self::take`].
+    /// [`Self::take`], of [`Self::fcc`] and of limits.
     pub(super) fn vacation(&mut self, frame: &Frame<'_>, vacation: &Vacation) -> Result<()> {
         self.take(Kind::Response, "vacation")?;
         let subject = self.expand_option(frame, vacation.subject.as_ref())?;

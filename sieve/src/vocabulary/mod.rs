@@ -62,7 +62,7 @@ pub(crate) struct Word<I: 'static> {
     pub(crate) id: I,
     /// All of them are needed. The first is the one that brings the word.
     pub(crate) extensions: &'static [Extension],
-    /// The tags that it takes, in sets that several words share.
+    /// The tags that it takes, in sets that several words may share.
     pub(crate) tags: &'static [&'static [TagWord]],
     /// In their order, at most one of them optional.
     pub(crate) positionals: &'static [Positional],

@@ -1,4 +1,4 @@
-//! Tags, and the sets of them that several words share.
+//! Tags, and sets of them, some of which several words share.
 
 use super::ValueType;
 use crate::extension::Extension;

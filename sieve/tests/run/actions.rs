@@ -228,7 +228,7 @@ fn actions_in_conflict_fail_when_they_are_executed() {
 }
 
 #[test]
-fn the_place_of_both_actions_in_conflict_is_told() {
+fn an_error_has_the_places_of_both_actions_in_conflict() {
     let error = run(vec![keep(), CommandKind::Discard, reject("a")]).error.unwrap();
     // The span of a command begins at its index.
     assert_eq!(error.place.span.start, 2);

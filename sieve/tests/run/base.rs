@@ -1,4 +1,5 @@
-//! Tests of RFC 5228: control, tests of fields, addresses and the envelope.
+//! Tests of RFC 5228: control, tests of fields, addresses and the envelope, comparators and match
+//! types. And of `:count`, `:index` and `:regex`.
 
 use restante_sieve::ir::{
     AddressPart, CommandKind, Comparison, EnvelopePart, EnvelopeTest, FieldIndex, MatchType,
@@ -44,7 +45,7 @@ fn an_empty_script_keeps_the_message() {
 }
 
 #[test]
-fn the_first_true_branch_runs() {
+fn else_runs_if_the_test_is_false() {
     let no = when_else(TestKind::False, vec![create("a")], Some(vec![create("b")]));
     let outcome = TestInput::new(MESSAGE).run(&script(vec![no]), &TestWorld::default());
     assert!(format!("{:?}", outcome.plan).contains("\"b\""));
@@ -139,8 +140,10 @@ fn the_envelope_has_one_sender_and_one_recipient() {
     assert!(holds(envelope(EnvelopePart::From, AddressPart::Domain, is("example.com"))));
     assert!(holds(envelope(EnvelopePart::To, AddressPart::All, is("me@example.org"))));
     assert!(!holds(envelope(EnvelopePart::Auth, AddressPart::All, is(""))));
-    let one = numeric(MatchType::Count(Relation::Eq), &["1"]);
-    assert!(holds(envelope(EnvelopePart::From, AddressPart::All, one)));
+    for part in [EnvelopePart::From, EnvelopePart::To] {
+        let one = numeric(MatchType::Count(Relation::Eq), &["1"]);
+        assert!(holds(envelope(part, AddressPart::All, one)));
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of the extensions that ask the host or read the clock. By default the clock of `TestWorld`
-//! is at noon of 24 December 2026, UTC.
+//! Tests of extensions, most of which ask the host or read the clock. By default the clock of
+//! `TestWorld` is at noon of 24 December 2026, UTC.
 
 use restante_sieve::ir::{
     AddressPart, CommandKind, DatePart, DateTest, DateZone, Deadline, DeliverBy, DeliverByMode,

@@ -1,6 +1,6 @@
 //! Checks laws of every outcome, on scripts and messages made at random: two runs are equal, also
 //! after the script was serialised; a run keeps within its fuel; a failed run only keeps the
-//! message; and no plan stores twice into one mailbox.
+//! message; no plan stores twice into one mailbox; and a serialised plan is read back.
 
 use proptest::prelude::*;
 use restante_sieve::ir::{
@@ -100,7 +100,7 @@ fn edits() -> impl Strategy<Value = CommandKind> {
     ]
 }
 
-/// Commands of every kind, the more usual ones more often.
+/// Commands of many kinds, the more usual ones more often.
 fn all_commands() -> impl Strategy<Value = CommandKind> {
     let leaf = prop_oneof![
         4 => prop_oneof![Just(keep()), Just(CommandKind::Discard), Just(CommandKind::Stop)],

@@ -132,7 +132,7 @@ impl Case {
         if self.script.is_some() && self.steps.iter().any(is_test) {
             return Err("tests beside a script".into());
         }
-        if self.script.is_none() && !self.steps.iter().all(is_test) {
+        if self.script.is_none() && (self.steps.is_empty() || !self.steps.iter().all(is_test)) {
             return Err("a script is missing".into());
         }
         if self.steps.is_empty() && self.check.is_none() {

@@ -67,7 +67,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a test in a script of its own, which discards the message if the test is true. An error
-    /// says that the result is not the expected one.
+    /// says that the result is not the expected one, or why there is none.
     fn test(&self, step: &Step) -> Result<(), String> {
         let Goal::Test(test, expected) = &step.goal else { return Ok(()) };
         let mut source = self.case.setup.clone().unwrap_or_default();
@@ -89,7 +89,8 @@ impl<'a> Runner<'a> {
         if actual == *expected { Ok(()) } else { Err(at(format!("is {actual}"))) }
     }
 
-    /// Runs a script in the world of a step. An error says that the outcome breaks a law.
+    /// Runs a script in the world of a step. An error says that the outcome breaks a law, or what
+    /// is wrong with the sections of the case.
     fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
         let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
@@ -228,8 +229,8 @@ fn compare_error(line: &Line, outcome: &Outcome, index: &LineIndex<'_>) -> Resul
     let is_place =
         place.first().is_none_or(|place| error.place.script.is_none() && is_at(place, position));
     let Position { line, column } = position;
-    let told = || format!("the error is {found} at {line}:{column}: {error}");
-    if is_kind && is_place { Ok(()) } else { Err(told()) }
+    let wrong = || format!("the error is {found} at {line}:{column}: {error}");
+    if is_kind && is_place { Ok(()) } else { Err(wrong()) }
 }
 
 /// Returns the name of the variant that a debug text shows, in lower case with hyphens.

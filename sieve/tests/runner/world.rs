@@ -1,4 +1,4 @@
-//! Reads what a case says of the host: the `world`, `envelope` and `options` sections.
+//! Reads the `world`, `envelope` and `options` sections of a case.
 
 use restante_sieve::ir::DeliverByMode;
 use restante_sieve::{
@@ -22,7 +22,7 @@ pub struct CaseWorld {
 }
 
 impl CaseWorld {
-    /// Reads a `world` section. It begins with the mailboxes that every case has.
+    /// Reads a `world` section, whose lines change a world with the mailboxes of every case.
     pub fn parse(lines: &[Line]) -> Result<Self, String> {
         let mut world = Self { host: TestWorld::default(), separators: "+".into() };
         world.host.now = NOW.parse().map_err(|error| format!("{error}"))?;

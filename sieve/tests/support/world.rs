@@ -30,7 +30,7 @@ pub struct TestWorld {
     pub scan: Scan,
     pub protected_fields: Vec<String>,
     /// Values by the URI of the method and the name of the capability in lower case. If there is
-    /// none for `online`, it is `maybe`.
+    /// none for `online` and a valid URI, it is `maybe`.
     pub notify_capabilities: HashMap<(String, String), String>,
     /// Whether every question fails that can fail.
     pub is_broken: bool,
