@@ -127,7 +127,7 @@ pub fn fold(data: &[u8]) {
     let again =
         blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
     assert_eq!(entries_of(&again), entries_of(&postings));
-    // Reading only one token finds the same postings, and stops after them.
+    // Reading a single token, and nothing after it, finds the same postings.
     if let Some(middle) = postings.get(postings.len() / 2).map(|posting| posting.token.clone()) {
         let mut found = Vec::new();
         let wanted = |token: &Token, _: u32| (*token <= middle).then_some(*token == middle);

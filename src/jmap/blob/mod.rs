@@ -1,7 +1,7 @@
 //! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
 //! - The blobs of an email are found by callers who may read the email, an upload only by its
-//!   uploader, the source of a Sieve script only by the owner of the account.
+//!   uploader, the source of a Sieve script by everyone who is no guest.
 //! - A blob id says where the bytes are: in an email or an upload, and by which steps its parts are
 //!   reached (`model::BlobId`). The bytes are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and

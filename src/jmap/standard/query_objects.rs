@@ -115,7 +115,7 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             position: start as u64,
             ids: results.into_iter().skip(start).take(count).collect(),
             total,
-            // Only a limit that the server chose is told (RFC 8620 §5.5).
+            // Only a limit that the server chose is returned (RFC 8620 §5.5).
             limit: args.limit.is_none_or(|requested| requested > max).then_some(limit),
         })
     }
