@@ -23,8 +23,8 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Decodes any bytes as a row of each type. A row of most types must be the same after it is
-/// encoded and decoded again. An error must name the key of the damaged row.
+/// Decodes any bytes as a row of almost every type. A row of most types must be the same after it
+/// is encoded and decoded again. An error must name the key of the damaged row.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     check_row::<AccountRow>(data);
@@ -165,7 +165,7 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
 }
 
 /// Encodes two keys of most tables. Keys sort as their bytes do and decode to themselves. Reads the
-/// input as an id of each kind, too: each id has exactly one spelling.
+/// input as an id of four kinds, too: each id has exactly one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));

@@ -96,8 +96,8 @@ impl Context {
         Blob::find(self, account, id)
     }
 
-    /// Returns the size of the largest message that must be parsed to find a blob, in bytes; 0 if
-    /// none must be, and if the email or upload with which the id begins is not found.
+    /// Returns how large, in bytes, a message that must be parsed to find a blob can be; 0 if none
+    /// must be, and if what the id begins with (an email, an upload or a script) is not found.
     ///
     /// # Errors
     /// Those of reading.

@@ -19,7 +19,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodArguments, MethodError, With};
 
-/// A type that has /query and /queryChanges.
+/// A type that has /query, and may have /queryChanges.
 pub(in crate::jmap) trait QueryObjects: ObjectType {
     /// An enum with a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;

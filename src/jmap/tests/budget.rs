@@ -187,7 +187,7 @@ const NOT_TRIED: &str = "
     Store/repair Store/backup Job/get Service/status";
 
 #[test]
-fn every_method_that_reads_messages_is_charged() {
+fn methods_that_read_messages_are_charged() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(300_000).as_bytes()));
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();

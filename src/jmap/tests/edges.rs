@@ -127,7 +127,7 @@ fn set_with_too_many_objects_is_too_large() {
 
 /// RFC 8621 §1.5: the state of `EmailDelivery` changes when an email is added, and only then.
 #[test]
-fn every_added_email_moves_the_delivery_state() {
+fn added_emails_move_the_delivery_state() {
     let context = context();
     let account = letters(&context, 1);
     let (ann, store) = (account.parse().unwrap(), &context.store);
