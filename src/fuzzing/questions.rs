@@ -25,8 +25,9 @@ use crate::wire::jmap::{MethodError, arguments};
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// Parses any bytes as the arguments of Email/query, which gives a query or an error of the right
-/// type, and runs the query. Equivalent filters and windows give the same emails.
+/// Parses any JSON as the arguments of Email/query, which gives a query or an error of the right
+/// type, and runs the query. Equivalent filters give the same answer, and a window gives a part of
+/// all results.
 pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
     let part = |name: &str| value.get(name).filter(|part| !part.is_null());

@@ -23,8 +23,8 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Decodes any bytes as a row of each type. A row of most types must be the same after it is
-/// encoded and decoded again. An error must name the key of the damaged row.
+/// Decodes any bytes as a row of almost every type. A row of most types must be the same after it
+/// is encoded and decoded again. An error must name the key of the damaged row.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     check_row::<AccountRow>(data);
@@ -127,7 +127,7 @@ pub fn fold(data: &[u8]) {
     let again =
         blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
     assert_eq!(entries_of(&again), entries_of(&postings));
-    // Reading only one token finds the same postings, and stops after them.
+    // Reading a single token, and nothing after it, finds the same postings.
     if let Some(middle) = postings.get(postings.len() / 2).map(|posting| posting.token.clone()) {
         let mut found = Vec::new();
         let wanted = |token: &Token, _: u32| (*token <= middle).then_some(*token == middle);
@@ -165,7 +165,7 @@ fn postings_of(data: &[u8]) -> Vec<Posting> {
 }
 
 /// Encodes two keys of most tables. Keys sort as their bytes do and decode to themselves. Reads the
-/// input as an id of each kind, too: each id has exactly one spelling.
+/// input as an id of four kinds, too: each id has exactly one spelling.
 pub fn key(data: &[u8]) {
     let mut choices = Choices(data);
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));

@@ -1,9 +1,9 @@
-//! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus`, with mutations of the
-//! seeds, and with the corpus of real mail.
+//! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus` and with mutations of the
+//! seeds, and some of them with the corpus of real mail.
 //!
 //! - `RESTANTE_FUZZ` is the number of mutations of each seed (default: the number beside the name
 //!   of the body, below). `RESTANTE_SEED` chooses the random numbers (default: 0).
-//! - An input that fails is printed, escaped.
+//! - The beginning of an input that fails is printed, escaped.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -50,7 +50,7 @@ fn client_lines(file: &Path) -> Vec<u8> {
 
 const MAX_SHOWN_BYTES: usize = 4096;
 
-/// Runs a body, and prints the input if the body fails.
+/// Runs a body, and prints the beginning of the input if the body fails.
 fn run(name: &str, body: FuzzBody, input: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(input))) {
         let shown = input.get(..MAX_SHOWN_BYTES).unwrap_or(input);
@@ -218,7 +218,7 @@ fn bodies_accept_the_corpus_of_real_mail() {
 }
 
 #[test]
-fn postings_of_texts_are_compared_after_the_round_trip() {
+fn postings_of_texts_that_differ_have_different_entries() {
     use super::rows::entries_of;
     use crate::model::{Positions, Token};
     use crate::store::row::block::Posting;

@@ -63,7 +63,8 @@ fn read(file: &[u8], max_bytes: usize) -> Vec<MboxMessage> {
 }
 
 /// Reads any bytes as names of folders and messages and as files of metadata. Names that are made
-/// of the result are single components of a path, and are read as the same again.
+/// of the result are single components of a path, and unless they were cut, they are read as the
+/// same again.
 pub fn folder(data: &[u8]) {
     let data = bounded(data);
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').take(64).collect();

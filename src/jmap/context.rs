@@ -239,7 +239,8 @@ pub struct Account {
     pub id: AccountId,
     pub row: AccountRow,
     /// The caller's own account with which mailboxes of this account are shared; if there are
-    /// several, the one with the lowest id. `None` for the owner and for an administrator.
+    /// several, the one with the lowest id. `None` for the owner and, except in
+    /// `accessible_accounts`, for an administrator.
     pub guest: Option<AccountId>,
 }
 

@@ -124,7 +124,7 @@ impl Jobs {
     pub fn get(&self, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         let slot = self.0.slot.lock();
         if job.job == 0 || slot.id != job.job {
-            return Err(MethodError::NotFound("no such job: another one has started since".into()));
+            return Err(MethodError::NotFound("this is not the last job that was started".into()));
         }
         let result = slot.result.clone().transpose()?;
         let (done, progress) = (result.is_some(), slot.progress.clone());

@@ -3,8 +3,8 @@
 //! - Each account is a principal, with the id of the account.
 //! - A user sees the user's own account, the accounts that have an address in one of the user's
 //!   domains, and those that share a mailbox with the user. An administrator sees all.
-//! - Principals cannot be changed over JMAP. No history is stored: the state is a digest of all
-//!   visible principals.
+//! - Principal/set refuses every change. No history is stored: the state is a digest of all visible
+//!   principals.
 
 use std::collections::BTreeSet;
 

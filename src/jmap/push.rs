@@ -204,8 +204,8 @@ mod tests {
                 "{text}"
             );
         }
-        // After a text of another epoch, or with changes that the store does not have, everything
-        // is reported.
+        // After a text of another epoch, or with changes that the store does not have, there are
+        // changes to report.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),

@@ -417,7 +417,9 @@ fn url(value: &Value) -> Result<String, SetError> {
     if good {
         Ok(text.to_owned())
     } else {
-        Err(SetError::property("url", "a URL that begins with https:// is expected"))
+        let what = "an https:// URL of up to 2,048 printable ASCII characters, with a host and no \
+                    user name, is expected";
+        Err(SetError::property("url", what))
     }
 }
 
@@ -469,7 +471,7 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
             .collect()
     });
     names.map(Some).ok_or_else(|| {
-        SetError::property("types", "an array of names of types, or null, is expected")
+        SetError::property("types", "an array of up to 64 names of types, or null, is expected")
     })
 }
 

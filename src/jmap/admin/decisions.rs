@@ -175,7 +175,7 @@ impl AdminMethod for DecisionList {
 }
 
 /// Whether `code` is a reason for which a decision in the log has no reply: the vacation responder
-/// decided against one (`NoReplyReason`), or the reply could not be sent.
+/// decided against one (`NoReplyReason`), or the reply was not sent.
 fn is_reason(code: &str) -> bool {
     NoReplyReason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)

@@ -21,8 +21,8 @@ use crate::wire::jmap::{MethodError, With};
 /// The most emails that one commit removes from a mailbox that is to be destroyed.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// Finds a mailbox by its path; if there is none, by its path without regard to case, then by its
-/// role, then by its id.
+/// Finds a mailbox by its path or role, as `Snapshot::find_mailbox` does; if there is none, by its
+/// id.
 ///
 /// # Errors
 /// `NotFound`, and those of reading.

@@ -1,4 +1,5 @@
-//! The vendor methods that store, list, activate, remove and try the Sieve scripts of an account.
+//! The vendor methods that store, show, list, activate, remove and try the Sieve scripts of an
+//! account.
 //! The commands for scripts in files use `check_facts` and `test_answer`.
 //!
 //! A script is named by its name. Names that differ only in how letters are composed are one name.
@@ -76,7 +77,7 @@ fn error_facts(error: ScriptError) -> ScriptErrorFacts {
     }
 }
 
-/// Returns the errors and the warnings of a checked script, whose text calls the script `name`.
+/// Returns the errors and the warnings of a checked script. Their text calls the script `name`.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.
@@ -242,8 +243,8 @@ impl AdminMethod for SieveTest {
     }
 }
 
-/// Runs a checked script over a message. Returns the errors and warnings of the script, whose text
-/// calls the script `name`, and what the script would do, which is `None` if it has errors.
+/// Runs a checked script over a message. Returns what `check_facts` does, and what the script would
+/// do, which is `None` if the script has errors.
 ///
 /// # Errors
 /// The engine's JSON cannot be read.

@@ -6,8 +6,9 @@
 //!   snapshot. Sieve/dryRun ends there.
 //! - Sieve/apply then changes the emails of the step in one commit. It leaves alone an email that
 //!   somebody changed since the snapshot.
-//! - A step only moves and copies emails, and adds keywords. So a step can be repeated, also after
-//!   a kill: the script runs over the mailbox as it is then, and does nothing a second time.
+//! - A step only moves and copies emails, adds keywords, and creates mailboxes. So a step can be
+//!   repeated, also after a kill: the script runs over the mailbox as it is then, and does nothing
+//!   a second time.
 //! - Only the given script is run, without those of the site. Nothing is sent, and no rule is
 //!   counted. The `duplicate` test is false, and nothing is remembered for later `duplicate` tests.
 
@@ -266,7 +267,7 @@ impl ScriptRun<'_> {
         Ok((row, change))
     }
 
-    /// Returns what becomes of an email. An email that a script discards in Trash stays there.
+    /// Returns what becomes of an email. An email in Trash that a script discards stays there.
     fn outcome(&self, email: &EmailMetadata, plan: &StoredPlan, has_failed: bool) -> FilterOutcome {
         let is_there = |target: &StoreTarget| match target {
             // Never in a `StoredPlan`, which has `stays` in its place.

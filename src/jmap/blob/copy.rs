@@ -104,8 +104,8 @@ fn copy(
     };
     let user = context.uploader(to);
     // The bytes of an upload are already stored, so they are not read, counted or charged. The
-    // commit fails if the row of these bytes changes meanwhile. After the third time, the blob
-    // counts as not found.
+    // commit may fail because the row of these bytes changes meanwhile. After the third time, the
+    // blob counts as not found.
     for _ in 0..3 {
         let max_bytes = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =

@@ -93,7 +93,7 @@ fn upload(
     let mut done = SetResponse::default();
     let mut has_created = false;
     // An upload may refer to another one of the same call, in any order. Each round makes the
-    // uploads that refer to no waiting one. If there are none, the references form a circle: the
+    // uploads that refer to no waiting one. If there are none, the references form a cycle: the
     // last round tries all waiting uploads, and those that lack a source are refused.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();

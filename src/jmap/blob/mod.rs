@@ -1,7 +1,7 @@
 //! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
 //! - The blobs of an email are found by callers who may read the email, an upload only by its
-//!   uploader, the source of a Sieve script only by the owner of the account.
+//!   uploader, the source of a Sieve script by everyone who is no guest.
 //! - A blob id says where the bytes are: in an email or an upload, and by which steps its parts are
 //!   reached (`model::BlobId`). The bytes are read in pieces.
 //! - To find a part of an upload, or of a message within a message, the whole message is read and
@@ -96,8 +96,8 @@ impl Context {
         Blob::find(self, account, id)
     }
 
-    /// Returns the size of the largest message that must be parsed to find a blob, in bytes; 0 if
-    /// none must be, and if the email or upload with which the id begins is not found.
+    /// Returns how large, in bytes, a message that must be parsed to find a blob can be; 0 if none
+    /// must be, and if what the id begins with (an email, an upload or a script) is not found.
     ///
     /// # Errors
     /// Those of reading.

@@ -163,7 +163,7 @@ fn blobs_are_copied_between_accounts() {
     assert_eq!(error(&context, "Blob/copy", &arguments), "requestTooLarge");
 }
 
-/// The examples of RFC 9404 §4.1.1 and §4.2.1.
+/// The examples of RFC 9404 §4.1.1 and §4.2.1, and requests with errors.
 #[test]
 fn examples_of_rfc_9404_give_their_answers() {
     let context = context();
@@ -293,7 +293,7 @@ fn blob_lookup_finds_emails_threads_and_mailboxes() {
     assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
 }
 
-/// A nested message is held in memory only until the part in it is found.
+/// The bytes of a part come in small pieces, however its messages are nested and encoded.
 #[test]
 fn parts_of_uploads_are_streamed_at_any_nesting() {
     let context = context();

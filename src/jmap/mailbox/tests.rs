@@ -1,5 +1,5 @@
-//! The methods of Mailbox (RFC 8621 §2), which also test the standard methods in general (RFC 8620
-//! §5).
+//! Tests of the methods of Mailbox (RFC 8621 §2), and with them of the standard methods in general
+//! (RFC 8620 §5).
 
 mod changes;
 mod query;

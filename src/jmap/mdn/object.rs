@@ -153,7 +153,7 @@ fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> 
     let invalid = || {
         expected(
             "extensionFields",
-            "an object with names of extension fields (RFC 8098 §3.3) and their texts",
+            "an object of up to 50 extension fields (RFC 8098 §3.3), each with one line of text,",
         )
     };
     let members =

@@ -412,7 +412,7 @@ fn mdn_send_with_wrong_arguments_or_without_the_keyword_is_refused() {
         error(&fixture.context, "MDN/parse", &json!({"accountId": fixture.account})),
         "invalidArguments"
     );
-    // The implicit Email/set requires the mail capability.
+    // MDN/send requires its own capability and, for the implicit Email/set, the mail capability.
     for using in [&[CORE, MDN][..], &[CORE, MAIL]] {
         let answers = fixture.run(using, "MDN/send", call(&fixture.identity, good.clone()));
         assert_eq!(answers[0][1]["type"], "unknownMethod", "{using:?}");

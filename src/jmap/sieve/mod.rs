@@ -2,7 +2,7 @@
 //!
 //! - The content of a script is a blob. The id of this blob is the one that an upload of the same
 //!   bytes has, so the id changes with the content.
-//! - Only the owner of an account sees its scripts and their blobs. Guests have no scripts.
+//! - A guest sees neither the scripts of an account nor their blobs.
 //! - With the vendor capability, a script has its last failed runs. They are not part of its state.
 //! - RFC 9661 has no /changes and no /queryChanges.
 

@@ -19,7 +19,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodArguments, MethodError, With};
 
-/// A type that has /query and /queryChanges.
+/// A type that has /query, and may have /queryChanges.
 pub(in crate::jmap) trait QueryObjects: ObjectType {
     /// An enum with a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;
@@ -115,7 +115,7 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             position: start as u64,
             ids: results.into_iter().skip(start).take(count).collect(),
             total,
-            // Only a limit that the server chose is told (RFC 8620 §5.5).
+            // Only a limit that the server chose is returned (RFC 8620 §5.5).
             limit: args.limit.is_none_or(|requested| requested > max).then_some(limit),
         })
     }

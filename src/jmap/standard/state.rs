@@ -2,7 +2,7 @@
 //!
 //! The form is `epoch-mark`, in hexadecimal: the client has all changes up to the modseq `mark`. A
 //! client that gets many changes in several answers has `epoch-mark-base`, where `base` is the
-//! mark with which it began. If it was told only some of the mailboxes that the change `mark`
+//! mark with which it began. If it knows only some of the mailboxes that the change `mark`
 //! affected, it has `epoch-mark-base-last`, where `last` is the last of them
 //! (`store::ClientState`).
 
@@ -16,7 +16,7 @@ pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
 }
 
 /// Returns the state string of a client that may not have all changes yet. `last` is `u32::MAX` for
-/// a client that was told all mailboxes of the change `mark`.
+/// a client that knows all mailboxes of the change `mark`.
 pub(in crate::jmap) fn catching_up_state(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);

@@ -1,4 +1,4 @@
-//! Reads the objects of types that are `store::Object`s: identities, submissions, share
+//! Reads the objects of four types that are `store::Object`s: identities, submissions, share
 //! notifications and Sieve scripts.
 
 use std::collections::BTreeSet;

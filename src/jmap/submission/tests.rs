@@ -321,7 +321,7 @@ fn too_large_message_is_refused_with_max_size() {
 
 /// RFC 8621 §7.5: destroying the email or the submission does not stop the message.
 #[test]
-fn message_is_sent_although_email_and_submission_are_destroyed() {
+fn message_stays_queued_although_email_and_submission_are_destroyed() {
     let fixture = Fixture::new();
     let email = fixture.file(DRAFT);
     let made = fixture.send(&email, &json!({}))["created"]["s"].clone();

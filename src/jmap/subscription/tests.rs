@@ -1,4 +1,5 @@
-//! Tests of creating, verifying and bounding push subscriptions, and of who sees them.
+//! Tests of creating, verifying and bounding push subscriptions, of who sees them, and of when they
+//! expire.
 
 use std::sync::Arc;
 
@@ -107,6 +108,8 @@ fn only_the_credential_that_created_a_subscription_sees_verifies_and_destroys_it
     // Another credential of the same account does not see the subscription.
     let other = Context { caller: caller("two"), ..context.clone() };
     assert_eq!(get(&other, json!({"ids": null}))["list"], json!([]));
+    let verify = json!({"update": {id.clone(): {"verificationCode": code}}});
+    assert_eq!(set(&other, verify)["notUpdated"][&id]["type"], "notFound");
     assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
     // An id that is given twice is destroyed once, and not updated before.
     let destroyed = set(&context, json!({"update": {&id: {}}, "destroy": [id, id]}));

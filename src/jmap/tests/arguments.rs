@@ -1,4 +1,4 @@
-//! A method refuses arguments that it does not have.
+//! A standard method refuses arguments that it does not have.
 
 use serde_json::json;
 

@@ -12,7 +12,7 @@ use crate::jmap::{CAPABILITIES, Caller, Context, run};
 use crate::model::limits;
 use crate::wire::jmap::parse;
 
-/// Runs the calls as one request, with the given budget or the default one.
+/// Runs the calls as one request, with the given budget or the caller's own.
 fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
     let request = json!({"using": CAPABILITIES, "methodCalls": calls});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
@@ -60,8 +60,8 @@ fn answers_of_all_calls_together_are_bounded() {
     assert!(given > limits::MAX_ANSWER_BYTES / 2 && given < limits::MAX_ANSWER_BYTES, "{given}");
     assert_eq!((&answers[0][0], &answers[23][0]), (&json!("Email/get"), &json!("error")));
     assert_eq!(answers[23][1]["type"], "requestTooLarge");
-    // Mail/show has no other bound: each answer has 5.3 MB of base64, so 14 of them fit into the
-    // 72 MiB of `MAX_ANSWER_BYTES`.
+    // Each answer of Mail/show has 5.3 MB of base64, so 14 of them fit into the 72 MiB of
+    // `MAX_ANSWER_BYTES`.
     let show = |n: usize| json!(["Mail/show", {"accountId": ann, "id": id}, n.to_string()]);
     let shown = |context: &Context| {
         let answers = ask(context, None, &(0..24).map(show).collect());
@@ -71,8 +71,8 @@ fn answers_of_all_calls_together_are_bounded() {
     assert_eq!((shown(&context), shown(&administrator)), (14, 24));
 }
 
-/// The owner and an administrator can be shown the largest message, and an administrator a list of
-/// 10,000 long rows.
+/// Everyone can be shown the largest message. An administrator can also be shown a list of 10,000
+/// long rows, and restore as many of the largest messages.
 #[test]
 fn largest_answers_of_the_command_line_fit() {
     let largest = usize::try_from(limits::MAX_MESSAGE_BYTES.div_ceil(3) * 4).unwrap() + 100_000;
@@ -187,7 +187,7 @@ const NOT_TRIED: &str = "
     Store/repair Store/backup Job/get Service/status";
 
 #[test]
-fn every_method_that_reads_messages_is_charged() {
+fn methods_that_read_messages_are_charged() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(300_000).as_bytes()));
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
@@ -346,7 +346,7 @@ fn answers_about_changes_are_returned_whatever_their_size() {
 }
 
 #[test]
-fn repeated_properties_are_read_once() {
+fn many_repeated_properties_and_ids_are_accepted() {
     let context = context();
     let (ann, id) = (account_of(&context), filed(&context, message(1000).as_bytes()));
     let names = |name: &str| Value::from(vec![name; 20_000]);
@@ -402,8 +402,8 @@ fn header_properties_read_only_the_header() {
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
 
-/// Every email that is read counts, whether or not it is returned. Each lookup reads three, and
-/// begins while fewer emails than the bound were read.
+/// Every email that is read counts. Each lookup reads three, and begins while fewer emails than the
+/// bound were read.
 #[test]
 fn emails_that_blob_lookup_reads_count_towards_the_walks() {
     let context = context();

@@ -1,4 +1,4 @@
-//! The answers of methods while a row of the directory is damaged or missing.
+//! The answers of methods while a row is damaged or missing.
 
 use super::*;
 use crate::model::{AccountId, BlobHash, ObjectKind};

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::sharing::SharingFixture;
 use super::{account_of, call, context, context_over, letters};
 use crate::account::{Directory, NewAccount, Settings};
+use crate::filter;
 use crate::jmap::{CAPABILITIES, Caller, Context, UploadSettings, run, session};
 use crate::model::clock::FixedClock;
 use crate::model::{Address, UtcMillis};
@@ -35,7 +36,7 @@ fn response_state(context: &Context) -> String {
 }
 
 #[test]
-fn session_state_changes_with_every_part_of_the_session() {
+fn session_state_changes_with_caller_accounts_and_settings() {
     let mut bed = SharingFixture::new();
     let mut states = BTreeSet::new();
     let mut assert_new = |context: &Context, what: &str| {
@@ -61,7 +62,9 @@ fn session_state_changes_with_every_part_of_the_session() {
     bed.context.base_url = "https://other.example.org".into();
     sessions.push(assert_new(&bed.asks(&bed.bob), "another base URL"));
     bed.context.uploads = Arc::new(UploadSettings { max: 1000, ..UploadSettings::default() });
-    sessions.push(assert_new(&bed.asks(&bed.bob), "another limit"));
+    sessions.push(assert_new(&bed.asks(&bed.bob), "another limit of uploads"));
+    bed.context.filter = Arc::new(filter::Settings { max_scripts: 7, ..Default::default() });
+    sessions.push(assert_new(&bed.asks(&bed.bob), "another limit of scripts"));
     bed.context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
     sessions.push(assert_new(&bed.context, "a Unix user"));
     let desk = Address::parse("desk@example.org").unwrap();

@@ -85,7 +85,7 @@ impl Fixture {
         stored.unwrap().to_string()
     }
 
-    /// Stores a script as ManageSieve does, without an upload.
+    /// Stores a script without an upload and without a check.
     fn store(&self, name: &str, source: &str) -> String {
         let commit = |txn: &mut store::Txn<'_>| txn.create_script(name, source.as_bytes());
         let (id, ticket) = self.context.store.commit(self.account(), commit).unwrap();

@@ -13,7 +13,7 @@ use crate::model::{BlobId, EmailAddress, EmailContent, EmailId, EmailMetadata, S
 use crate::wire::jmap::{JsonObject, MethodError, Property, names};
 
 names! {
-    /// The properties in the metadata row.
+    /// The properties that the metadata row and its key give.
     pub(in crate::jmap) enum MetadataProperty {
         Id = "id",
         BlobId = "blobId",

@@ -70,6 +70,8 @@ fn every_condition_is_read() {
             json!({"header": ["X-Y", "z"]}),
             Condition::Header { name: word("X-Y"), text: Some(word("z")) },
         ),
+        (json!({"attachmentName": "x"}), Condition::AttachmentName(word("x"))),
+        (json!({"attachmentType": "x"}), Condition::AttachmentType(word("x"))),
     ] {
         assert_eq!(filter(&json), Ok(is(wanted)), "{json}");
     }

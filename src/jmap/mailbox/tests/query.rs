@@ -101,7 +101,7 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(call(&context, "Email/query", &arguments).1["limit"], 10_000);
 }
 
-/// Applies /queryChanges to an old list (RFC 8620 §5.6) after changes of every kind, and compares
+/// Applies /queryChanges to an old list (RFC 8620 §5.6) after each of several changes, and compares
 /// the result with a new list.
 #[test]
 fn query_changes_turn_the_old_list_into_the_new_one() {

@@ -8,7 +8,7 @@ use super::{RIGHTS, SharingFixture, ids};
 use crate::jmap::tests::call;
 use crate::model::{AccountId, MailboxUid};
 
-/// Tries what each right but mayReadItems and maySubmit permits, on Plans or on the email that is
+/// Tries what each right but mayReadItems and maySubmit permits, on Plans or on an email that is
 /// only in Plans. Returns for which rights the action succeeded.
 fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
@@ -80,8 +80,8 @@ fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] 
 #[test]
 fn each_right_permits_its_own_action_and_no_other() {
     let bed = SharingFixture::new();
-    // In each round one right is missing. Without mayReadItems there is nothing to act on, and
-    // mayDelete is tried at the end.
+    // In each round mayDelete and one other right are missing. Without mayReadItems there is
+    // nothing to act on, and mayDelete is tried at the end.
     for (round, missing) in RIGHTS.iter().enumerate() {
         if *missing == "mayReadItems" || *missing == "mayDelete" {
             continue;

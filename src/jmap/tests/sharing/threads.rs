@@ -1,4 +1,5 @@
-//! A guest learns nothing about unshared emails from the threads that they belong to.
+//! A guest learns nothing about unshared emails from their threads. Tests also when the unread
+//! threads of a guest are counted, and how often.
 
 use std::sync::Arc;
 
@@ -130,7 +131,7 @@ fn thread_counts_and_conditions_reveal_no_unshared_mail() {
 }
 
 /// Counting reads emails, so Mailbox/get counts only if the client asks for the count, and
-/// Mailbox/set only if the client sends it back, and then before the account is locked.
+/// Mailbox/set only if the client sends it back.
 #[test]
 fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
     let rows_read = |letters: usize| {

@@ -68,7 +68,7 @@ enum SharedChange {
 /// `reply_to` one in `singles`, each taken modulo the length.
 #[derive(Debug, Clone)]
 enum PrivateChange {
-    /// Belongs to the thread of a topic, or else replies to a shared email if there is one.
+    /// Belongs to the thread of a topic, or else replies to one of `singles`, if there is one.
     Create {
         letter: TestMessage,
         topic: Option<usize>,
@@ -115,7 +115,7 @@ struct TwinAccount {
     live_hidden: Vec<EmailId>,
     /// Names of emails, blobs and threads, by id.
     names: BTreeMap<String, String>,
-    /// The indexes in `shared` of the emails that belong to no topic.
+    /// The indexes in `shared` of the emails that `SharedChange::Create` made without a topic.
     singles: Vec<usize>,
     /// Hours after `HOUR_0`. Each change of shared mail advances it by one.
     hour: i64,

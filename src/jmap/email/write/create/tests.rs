@@ -1,5 +1,5 @@
-//! Creations of Email/set (RFC 8621 §4.6): Email/get shows the properties that were set, and an
-//! error names the invalid ones.
+//! Creations of Email/set (RFC 8621 §4.6): the properties that are returned, what Email/get and
+//! Python read in the message, and the errors.
 
 mod body;
 mod header;

@@ -28,8 +28,8 @@ pub(super) fn encode_fields(
     Ok(fields?.into_iter().flatten().collect())
 }
 
-/// Returns `None` for an empty list, for groups without a name and an address, and for a blank raw
-/// value of a field that must have a value (RFC 5322 §3.6).
+/// Returns `None` for an empty list, for groups that have neither a name nor an address, and for a
+/// blank raw value of a field that must have a value (RFC 5322 §3.6).
 fn encode_field(
     property: &HeaderProperty,
     json: &Value,

@@ -15,6 +15,7 @@ fn every_header_property_reads_back_as_it_was_set() {
         "from": [person(json!("B, \"Bob\""), "b@x.example")],
         "to": [person(Value::Null, "a@x.example"), person(json!("Long name ".repeat(20).trim()),
             "l@x.example")],
+        "cc": [person(json!("c"), "c@x.example")],
         "bcc": [person(json!("x"), "x@x.example")], "replyTo": [person(Value::Null, "r@x.example")],
         "subject": "Gr\u{fc}\u{df}e  an \u{1f600} alle", "sentAt": "2026-11-21T10:00:00+01:00",
         "header:X-Raw": " raw  value\r\n folded", "header:X-Text:asText": "=?utf-8?q?no?= \u{fc}",
