@@ -132,8 +132,8 @@ fn object(
 
 /// Returns the response `old` after a patch. `known` are the properties that the client may name:
 /// others are refused. `own` are the addresses of the account. The error names all invalid
-/// properties, except that a period which ends before it begins is reported only if the properties
-/// are valid by themselves.
+/// properties, except that a period which does not end after its beginning is reported only if the
+/// properties are valid by themselves.
 fn patched(
     old: &VacationResponse,
     patch: &Value,
@@ -161,7 +161,7 @@ fn patched(
         let both = vec!["fromDate".into(), "toDate".into()];
         return Err(SetError::InvalidProperties(
             both,
-            "the vacation would end before it begins".into(),
+            "the vacation must end after it begins".into(),
         ));
     }
     Ok(response)

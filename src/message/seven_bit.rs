@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_bytes_do_not_lengthen_quoted_printable_lines() {
+    fn quoted_printable_lines_with_escaped_bytes_have_at_most_76_bytes() {
         let header = "Content-Type: text/plain; charset=utf-8\r\n\
                       Content-Transfer-Encoding: quoted-printable\r\n\r\n";
         for body in [

@@ -23,7 +23,7 @@ pub struct Action {
     /// `outbox::rules`) is tried once more, because the clock may have been wrong.
     pub expires: UtcMillis,
     /// Counts the attempts that left a recipient outstanding, and had an error or made no progress
-    /// (`outbox::next_step`). A retry by hand resets the number.
+    /// (`outbox::next_step`). A retry by hand of a failed action resets the number.
     pub attempts: u32,
     /// The error that was recorded last; `None` before the first.
     pub last_error: Option<String>,

@@ -199,10 +199,10 @@ pub const MAX_SCRIPT_NAME_CHARS: usize = 128;
 /// The newest of an account, in one row.
 pub const MAX_SCRIPT_ERRORS: usize = 50;
 pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;
-/// Of one decision; further actions are not recorded.
+/// Of one decision; further steps are not recorded.
 pub const MAX_FILTER_STEPS: usize = 64;
 pub const MAX_FILTER_STEP_BYTES: usize = 512;
-/// Of all scripts for one message; further rules are not counted.
+/// Of all scripts of an account for one message; further rules are not counted.
 pub const MAX_FIRED_RULES: usize = 64;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long the sending of a reply is tried.

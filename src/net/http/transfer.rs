@@ -19,7 +19,8 @@
 //!   nothing is stored, and the response says what would be. A script with errors is stored and not
 //!   activated (`valid`). `active` is the name of the active script afterwards, or null.
 //! - The script is adapted to this site before it is stored: `changes` says how, `diagnostics` what
-//!   is wrong with the result, and `notes` which scripts and mailboxes that it uses do not exist.
+//!   is wrong with the result, and `notes` which scripts and mailboxes that it uses do not exist
+//!   (with `dryRun`, only which scripts).
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 mod script;

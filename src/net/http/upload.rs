@@ -133,8 +133,8 @@ async fn try_upload(
 /// `max`.
 ///
 /// # Errors
-/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or there
-/// is no space for the file.
+/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or the
+/// file cannot be written.
 pub(super) async fn collect(
     backend: &Backend,
     context: &RequestContext,
