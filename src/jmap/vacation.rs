@@ -113,7 +113,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
 }
 
 /// Returns the response of an account. A damaged one is shown as switched off: it answers nobody,
-/// and no repair brings it back, so that its owner must be able to set it anew.
+/// and no repair brings it back, so its owner must be able to set it anew.
 fn stored(snapshot: &Snapshot<'_>, account: AccountId) -> Result<VacationResponse, Error> {
     match snapshot.vacation(account) {
         Err(Error::Corrupt { .. }) => Ok(VacationResponse::default()),

@@ -36,7 +36,7 @@ pub struct AutoReplyFacts {
     /// The valid addresses in To, Cc, Bcc and the Resent- forms of these fields, up to
     /// `limits::MAX_ADDRESSEES`.
     pub destinations: Vec<Address>,
-    /// The people in From, at most `limits::MAX_FIELD_ADDRESSES`, even if an address is missing.
+    /// The people in From, also those without an address; at most `limits::MAX_FIELD_ADDRESSES`.
     pub from: Vec<EmailAddress>,
     /// Decoded, on one line.
     pub subject: Option<String>,

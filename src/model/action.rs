@@ -96,7 +96,7 @@ pub enum ActionKind {
     Redirect,
     /// A notification from a Sieve script (RFC 5436).
     Notify,
-    /// A refusal by a Sieve script, for a person to read (RFC 5429 §2.1, RFC 8098).
+    /// A refusal by a Sieve script, for a person to read (RFC 5429 §2.2, RFC 8098).
     Reject,
     /// A report of a delivery, a refusal or a failure (RFC 3464), or that the owner saw a message
     /// (RFC 9007).

@@ -12,9 +12,10 @@
 //! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
 //!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
 //!   export of the account wrote the message.
-//! - A message that is imported again adds no second email. If the second import names another
-//!   mailbox, the email is added to that mailbox, and has the keywords of both imports;
-//!   `keywordsCut` says whether keywords were left out because they were too many.
+//! - A message that is imported again with the same `receivedAt` or `known` adds no second email.
+//!   If the second import names another mailbox, the email is added to that mailbox, and has the
+//!   keywords of both imports; `keywordsCut` says whether keywords were left out because they were
+//!   too many.
 //! - `activate` and `dryRun` are `true` or `false`, and false if they are missing. With `dryRun`
 //!   nothing is stored, and the response says what would be. A script with errors is stored and not
 //!   activated (`valid`). `active` is the name of the active script afterwards, or null.
