@@ -9,10 +9,10 @@
 //!
 //! ```text
 //! layer 7  cli             the command line: starts the service, and talks to it
-//!            commands        one file for each command
+//!            commands        the arguments, the calls and the output of each command
 //!            control         the client of the control socket, and long jobs
 //!            service         starts, reloads and stops all parts of the service
-//!            terminal        dates, tables and progress
+//!            terminal        files, dates, tables and progress
 //! layer 6  config          the configuration file: reads it, checks it, makes settings of it
 //! layer 5  net             sockets and tasks
 //!            http            JMAP, uploads, downloads, events, the control socket, metrics
@@ -21,7 +21,7 @@
 //! layer 4  deliver         delivers one message to each of its recipients
 //!          queue           sends due actions to the relay
 //!            round           what the queue worker does in one round
-//!            send            one SMTP session with the relay
+//!            send            one SMTP or LMTP session with the relay
 //!          jmap            JMAP methods
 //!            admin           vendor methods, for the command line and administrators
 //!            blob            uploads, downloads, Blob/*
@@ -32,7 +32,7 @@
 //!            standard        what the standard methods have in common
 //!            submission      EmailSubmission/*
 //!            vacation        VacationResponse/*
-//!          transfer        names, flags and boundaries of Maildir, mbox and .eml files
+//!          transfer        the formats of imports and exports, and what an import stores
 //!            mbox            messages in one file
 //! layer 3  account         the directory: accounts and their addresses
 //!            login           passwords and tokens
@@ -40,7 +40,7 @@
 //!          query           Email/query and Email/queryChanges
 //!            plan            chooses how a query is answered
 //!            listing         answers from a listing
-//!            search          answers from the search index
+//!            search          text conditions, and their hits in the search index
 //!            walk            goes through candidates in order
 //!            generic         decides each candidate, and sorts
 //!            matching        whether an email matches a filter
@@ -77,7 +77,7 @@
 //!            build           new messages
 //!            report          delivery status and disposition notifications
 //! layer 0  model           plain values: ids, addresses, times, objects of an account, limits
-//!            clock           the wall clock and time zones
+//!            clock           the clocks, and time zones
 //!          trace           logging and metrics
 //! ```
 //!

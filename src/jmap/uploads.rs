@@ -72,7 +72,7 @@ struct UploadUsage {
 
 /// The user must wait for this long before the next upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many uploads in a minute")]
+#[error("too many uploads, or uploaded bytes, in a minute")]
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -171,7 +171,7 @@ mod tests {
             (begin(1004, ann), begin(1010, ann), begin(1010, ann)),
             (Err(UploadRateExceeded(at(6))), Ok(()), Err(UploadRateExceeded(at(10))))
         );
-        // One upload may exceed the rate; its cost must pass before the next.
+        // One upload may exceed the rate. The next must wait then.
         rates.add_bytes_at(at(2000), ann, 599, &settings);
         assert_eq!(begin(2000, ann), Ok(()));
         rates.add_bytes_at(at(2000), ann, 601, &settings);

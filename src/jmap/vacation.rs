@@ -113,7 +113,7 @@ impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VEND
 }
 
 /// Returns the response of an account. A damaged one is shown as switched off: it answers nobody,
-/// and no repair brings it back, so that its owner must be able to set it anew.
+/// and no repair brings it back, so its owner must be able to set it anew.
 fn stored(snapshot: &Snapshot<'_>, account: AccountId) -> Result<VacationResponse, Error> {
     match snapshot.vacation(account) {
         Err(Error::Corrupt { .. }) => Ok(VacationResponse::default()),
@@ -132,8 +132,8 @@ fn object(
 
 /// Returns the response `old` after a patch. `known` are the properties that the client may name:
 /// others are refused. `own` are the addresses of the account. The error names all invalid
-/// properties, except that a period which ends before it begins is reported only if the properties
-/// are valid by themselves.
+/// properties, except that a period which does not end after its beginning is reported only if the
+/// properties are valid by themselves.
 fn patched(
     old: &VacationResponse,
     patch: &Value,
@@ -161,7 +161,7 @@ fn patched(
         let both = vec!["fromDate".into(), "toDate".into()];
         return Err(SetError::InvalidProperties(
             both,
-            "the vacation would end before it begins".into(),
+            "the vacation must end after it begins".into(),
         ));
     }
     Ok(response)

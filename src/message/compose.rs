@@ -3,8 +3,8 @@
 //! - No value can begin a header field: control characters are removed, and message ids are
 //!   filtered. Only the values of `Draft::fields` are written as they are.
 //! - The message is in CRLF lines of ASCII, with three exceptions: an address may be UTF-8 (RFC
-//!   6532 §3.2); an entity that holds an 8-bit message, and a report that returns an 8-bit
-//!   original, are 8-bit.
+//!   6532 §3.2); an entity that could not be encoded whole (`entity`), and a report that returns an
+//!   8-bit original, are 8-bit.
 
 use std::borrow::Cow;
 

@@ -90,7 +90,8 @@ fn seconds_since_midnight(word: &str) -> Option<i64> {
     .map(|seconds| seconds.saturating_add(second.into()))
 }
 
-/// Returns the minutes east of UTC of `+hhmm`, or of a zone that RFC 5322 §4.3 names.
+/// Returns the minutes east of UTC of `+hhmm`, or of a zone by its name (RFC 5322 §4.3). Military
+/// zones other than `Z` count as unknown.
 fn zone_offset(word: &str) -> Option<i16> {
     if let Some(digits) = word.strip_prefix(['+', '-']) {
         let number: i16 = (digits.len() == 4).then(|| digits.parse().ok())??;

@@ -202,8 +202,8 @@ impl QuotedPrintable {
         }
     }
 
-    /// Returns how many of the held bytes can be decoded whatever follows. No byte of a long line
-    /// is looked at twice.
+    /// Returns how many of the held bytes can be decoded whatever follows. The part of a long line
+    /// that has no place to cut is not searched again.
     fn cut(&mut self) -> usize {
         let found = self.cut_offset();
         if found > 0 {

@@ -1,12 +1,11 @@
 //! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that relays accept it. The
-//! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes. They
-//! are ASCII, except in a message within the entity, and in a part within it that names
-//! quoted-printable, base64 or uuencode and still is not ASCII.
+//! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes.
 //!
 //! - A part that needs an encoding becomes quoted-printable, unless it names quoted-printable,
 //!   base64 or uuencode.
 //! - A message within the entity is not encoded (RFC 2046 §5.2.1), only lines that are too long are
-//!   broken. If the content then is not ASCII, it is declared as 8-bit.
+//!   broken.
+//! - If the content is still not ASCII, it is declared as 8-bit.
 
 use super::decode::IDENTITY;
 use super::encode::quoted_printable;
@@ -21,9 +20,9 @@ const MAX_LINE_BYTES: usize = 998;
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
-/// ASCII or too long is dropped; the type and the encoding are added if they are missing. A text
-/// without any `Content-` field is all content. `text` must be in CRLF lines without controls other
-/// than tabs.
+/// ASCII or too long is dropped. The type is added if it is missing; an encoding other than
+/// quoted-printable and base64 is replaced. A text without any `Content-` field is all content.
+/// `text` must be in CRLF lines without controls other than tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =
@@ -129,7 +128,7 @@ fn break_lines(text: &str) -> String {
     let mut column = 0usize;
     for c in text.chars() {
         column = if c == '\n' { 0 } else { column.saturating_add(c.len_utf8()) };
-        if column > MAX_LINE_BYTES.saturating_sub(1) && c != '\r' {
+        if column > MAX_LINE_BYTES && c != '\r' {
             out.push_str("\r\n");
             column = c.len_utf8();
         }
@@ -169,6 +168,8 @@ mod tests {
         let parsed = Message::parse(whole.as_bytes());
         assert_eq!(parsed.parts().len(), 4, "{content}");
         assert!(parsed.texts(9999).join("").contains("Grüße = "), "{:?}", parsed.texts(9999));
+        let longest = "x".repeat(MAX_LINE_BYTES) + "\r\n";
+        assert_eq!(entity(&format!("Content-Type: text/plain\r\n\r\n{longest}")).1, longest);
     }
 
     #[test]

@@ -58,8 +58,8 @@ const URL_FIELDS: [&str; 6] =
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
 /// Whether the grammar of this field requires a value (RFC 5322 §3.6, RFC 2369), so that
-/// `Email/set` leaves the field out if its value is empty. True also for Bcc, though its grammar
-/// allows an empty value: without a value the field says nothing.
+/// `Email/set` leaves the field out if its value is empty. True also for Bcc and Resent-Bcc, though
+/// their grammar allows an empty value: without a value such a field says nothing.
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]

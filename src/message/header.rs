@@ -130,7 +130,8 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     raw.len().saturating_sub(rest.len())
 }
 
-/// Whether the beginning of a message holds the whole header, or `limits::MAX_HEADER_BYTES`.
+/// Whether the beginning of a message is known to hold the whole header, or has
+/// `limits::MAX_HEADER_BYTES`.
 #[must_use]
 pub fn has_whole_header(beginning: &[u8]) -> bool {
     // Blank lines at the beginning may be a preamble, which `start` finds only with more bytes.

@@ -1,4 +1,4 @@
-//! Puts texts on one line.
+//! Puts texts on one line, splits them into words, composes characters (NFC), and removes controls.
 
 use std::borrow::Cow;
 

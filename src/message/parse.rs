@@ -1,7 +1,7 @@
 //! Parses messages with the mail-parser library.
 //!
-//! The library finds the parts of a message, and reads the fields that decide what a part is.
-//! Header fields, transfer encodings, charsets and names are read here.
+//! The library finds the parts of a message, and reads the fields that decide what a part is. Other
+//! header fields, transfer encodings, charsets and names are read here.
 
 mod address;
 mod charset;
@@ -386,7 +386,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Appends the words of a text, each after a blank, until `out` has `chars` characters.
+/// Appends the words of a text, with a blank between two words, until `out` has `chars` characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {

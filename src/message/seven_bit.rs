@@ -8,9 +8,9 @@
 //!   messages around an encoded part.
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
 //! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
-//!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding, or are deeper than
-//!   `limits::MAX_MIME_DEPTH`; or if a multipart that has such bytes has no boundary, one that is
-//!   too long, or more than `limits::MAX_MIME_PARTS` delimiters.
+//!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding that is neither a multipart
+//!   nor a message, or are deeper than `limits::MAX_MIME_DEPTH`; or if a multipart that has such
+//!   bytes has no boundary, one that is too long, or more than `limits::MAX_MIME_PARTS` delimiters.
 
 use super::encode::{escape_quoted_printable, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_bytes_do_not_lengthen_quoted_printable_lines() {
+    fn quoted_printable_lines_with_escaped_bytes_have_at_most_76_bytes() {
         let header = "Content-Type: text/plain; charset=utf-8\r\n\
                       Content-Transfer-Encoding: quoted-printable\r\n\r\n";
         for body in [

@@ -1,5 +1,5 @@
 //! Reads the addresses of a field as RFC 5322 §3.4 defines them, without groups and comments, for
-//! tests. Anything else panics.
+//! tests. An invalid address panics.
 
 use super::header::first;
 use crate::model::Address;

@@ -1,4 +1,5 @@
-//! Reduces a subject to what threads compare, and to what a list is sorted by.
+//! Reduces a subject to what threads compare, and to what a list is sorted by, and tells whether it
+//! is that of a reply or of a forwarded message.
 
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
@@ -55,7 +56,7 @@ fn reduce(subject: &str) -> (String, bool) {
     }
 }
 
-/// Step 2 of RFC 5256 §2.1. Sets `is_answer` if it drops anything.
+/// Step 2 of RFC 5256 §2.1. Sets `is_answer` if it drops a `(fwd)`.
 fn without_trailers<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_end();
@@ -70,7 +71,7 @@ fn without_trailers<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
 }
 
 /// Steps 3 to 5 of RFC 5256 §2.1, which calls a word in square brackets a blob. Sets `is_answer` if
-/// it drops more than blobs.
+/// it drops a `Re:`, `Fw:` or `Fwd:`.
 fn without_leaders<'a>(mut rest: &'a str, is_answer: &mut bool) -> &'a str {
     loop {
         rest = rest.trim_start();

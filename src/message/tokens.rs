@@ -1,8 +1,9 @@
 //! Makes the search tokens of a message (`docs/storage.md`, "Search").
 //!
 //! - Words are keyed hashes with their fields and positions.
-//! - Addresses are words, and also texts with the domain reversed. Ids (in Message-ID, In-Reply-To,
-//!   References and List-Id) and the media types of attachments are texts.
+//! - Addresses are texts with the domain reversed; those in From, To, Cc and Bcc are words, too.
+//!   Ids (in Message-ID, In-Reply-To, References and List-Id) and the media types of attachments
+//!   are texts.
 //! - Names of header fields are words, except those that nearly every message has.
 //!
 //! A filter for header fields looks for a part of a value, not for a word; the tokens only tell

@@ -1,5 +1,5 @@
-//! Settings of the vacation response beyond RFC 8621 §8: who is answered, with which text, and on
-//! which days.
+//! What the vacation response has beyond RFC 8621 §8: who is answered, with which text, and on
+//! which days; when it was on; and how long told rows count.
 
 use std::fmt;
 use std::str::FromStr;

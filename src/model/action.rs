@@ -23,7 +23,7 @@ pub struct Action {
     /// `outbox::rules`) is tried once more, because the clock may have been wrong.
     pub expires: UtcMillis,
     /// Counts the attempts that left a recipient outstanding, and had an error or made no progress
-    /// (`outbox::next_step`). A retry by hand resets the number.
+    /// (`outbox::next_step`). A retry by hand of a failed action resets the number.
     pub attempts: u32,
     /// The error that was recorded last; `None` before the first.
     pub last_error: Option<String>,
@@ -96,7 +96,7 @@ pub enum ActionKind {
     Redirect,
     /// A notification from a Sieve script (RFC 5436).
     Notify,
-    /// A refusal by a Sieve script, for a person to read (RFC 5429 §2.1, RFC 8098).
+    /// A refusal by a Sieve script, for a person to read (RFC 5429 §2.2, RFC 8098).
     Reject,
     /// A report of a delivery, a refusal or a failure (RFC 3464), or that the owner saw a message
     /// (RFC 9007).

@@ -6,7 +6,7 @@ use std::fmt;
 use super::limits;
 
 /// A mail address. The local part is stored without quotes. The domain may be an address literal
-/// in brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3), which `parse` does not accept.
+/// in brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3). `parse` accepts no empty domain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,

@@ -2,7 +2,7 @@
 //!
 //! - A blob id is a base and up to [`MAX_DEPTH`] steps `-n`.
 //! - The base `o…` names the message of an email as it is downloaded, with the digits of the
-//!   email's id. The base `b…` names an upload.
+//!   email's id. The base `b…` names an upload, or the source of a script.
 //! - The step `-n` names the decoded content of part n, counted as in `EmailContent::parts` (the
 //!   whole message is 0). If that part is a message, a further `-n` names a part within it.
 //! - Each blob id has one spelling.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_email_id_survives_as_a_blob_id() {
+    fn email_ids_survive_as_blob_ids() {
         // The digits of the second and the third begin with `e`, like the letter that is cut off.
         let ids = [0, 0x7000_0000_0000_0000, 0x7777_7777_7777_7777, u64::MAX];
         for id in ids.map(EmailId) {

@@ -4,8 +4,8 @@
 //! - The value has the form in which conditions on header fields compare
 //!   (`message::header::folded`): lower case, single spaces.
 //! - A value in an unusual form (not ASCII, folded, repeated, empty, an encoded word, too long, too
-//!   far down, a blank before its colon) is `Unclear`, and so is any value of a prefix whose
-//!   beginning a parser of headers may skip. A caller that needs it parses the header.
+//!   far down, a blank before its colon) is `Unclear`, and so is every prefix whose beginning a
+//!   parser of headers may skip. A caller that needs the value then parses the header.
 
 /// The beginning of the search text; the address follows, or nothing if it is `Unclear`. The space
 /// keeps it apart from other search texts: ids and media types have no space, and an address begins

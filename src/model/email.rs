@@ -51,7 +51,7 @@ impl EmailMetadata {
 pub struct EmailAddress {
     /// Decoded; `None` if the address has no name.
     pub name: Option<String>,
-    /// As written; may be empty or not well formed.
+    /// May be empty or not well formed.
     pub email: String,
 }
 

@@ -44,7 +44,7 @@ pub const FILING_COPIES: usize = 2;
 pub const MAX_LMTP_CONNECTIONS: usize = 200;
 /// RFC 8621 §4.1.1.
 pub const MAX_KEYWORD_BYTES: usize = 255;
-/// Of one email, set by JMAP, the command line or an import (RFC 8621 §4.6 tooManyKeywords).
+/// Of one email (RFC 8621 §4.6 tooManyKeywords).
 pub const MAX_KEYWORDS: usize = 100;
 /// RFC 8621 §2 leaves it to the server.
 pub const MAX_MAILBOX_NAME_BYTES: usize = 255;
@@ -199,10 +199,10 @@ pub const MAX_SCRIPT_NAME_CHARS: usize = 128;
 /// The newest of an account, in one row.
 pub const MAX_SCRIPT_ERRORS: usize = 50;
 pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;
-/// Of one decision; further actions are not recorded.
+/// Of one decision; further steps are not recorded.
 pub const MAX_FILTER_STEPS: usize = 64;
 pub const MAX_FILTER_STEP_BYTES: usize = 512;
-/// Of all scripts for one message; further rules are not counted.
+/// Of all scripts of an account for one message; further rules are not counted.
 pub const MAX_FIRED_RULES: usize = 64;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long the sending of a reply is tried.
@@ -286,7 +286,7 @@ pub const MAX_REQUEST_CALLS: usize = 64;
 /// What the result references of one call may bring in (RFC 8620 §3.7). A call can refer to the
 /// previous one several times, so a small request could double with each call.
 pub const MAX_REFERENCED_BYTES: usize = 1024 * 1024;
-/// Of one answer to an administrator.
+/// Of one answer of a vendor method.
 pub const MAX_LISTED_ROWS: usize = 10_000;
 pub const MAX_JSON_DEPTH: usize = 64;
 /// Each value needs about ten times the memory of its shortest text.
@@ -295,8 +295,8 @@ pub const MAX_JSON_VALUES: usize = 500_000;
 pub const MAX_OBJECTS_IN_GET: usize = 1000;
 /// Created, updated and destroyed together (maxObjectsInSet).
 pub const MAX_OBJECTS_IN_SET: usize = 1000;
-/// Messages and uploads that all calls of one request may read. A call that would read more is
-/// refused (RFC 8620 §5.1 requestTooLarge).
+/// Messages and uploads that all calls of one request may read, unless it is an administrator's. A
+/// call that would read more is refused (RFC 8620 §5.1 requestTooLarge).
 pub const MAX_READ_BYTES_PER_REQUEST: u64 = 1024 * 1024 * 1024;
 /// Messages that the searches of one request may read, counted apart from
 /// `MAX_READ_BYTES_PER_REQUEST`. A search that would read more is refused (RFC 8620 §5.5
@@ -307,7 +307,8 @@ pub const MAX_SEARCHED_BYTES_PER_REQUEST: u64 = 4 * 1024 * 1024 * 1024;
 /// One that began is finished, so a request with one search is never refused, however large the
 /// account is.
 pub const MAX_WALKED_ROWS_PER_REQUEST: u64 = 8_000_000;
-/// Messages and uploads that one request may store. More are refused (RFC 8620 §5.3 rateLimit).
+/// Messages and uploads that one request may store, unless it is an administrator's. More are
+/// refused (RFC 8620 §5.3 rateLimit).
 pub const MAX_FILED_BYTES_PER_REQUEST: u64 = 256 * 1024 * 1024;
 /// Estimated memory for the answers to all calls of one request. A call beyond it is refused
 /// (RFC 8620 §5.1 requestTooLarge). The largest message fits, in base64.

@@ -42,14 +42,14 @@ pub struct RuleHits {
     pub last: UtcMillis,
 }
 
-/// An action that a script took for a message.
+/// An action that a script took for a message, or a warning of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterStep {
     /// The name of a script of the account, or `site:` and the path of a script of the site.
     pub script: String,
-    /// The line of the command, from 1; 0 if the action has no command, as the implicit keep.
+    /// The line of the command, from 1; 0 if the step has no command, as the implicit keep.
     pub line: u32,
-    /// The action and its target, such as `fileinto Lists/rust`.
+    /// The action and its target, such as `fileinto Lists/rust`, or the warning.
     pub action: String,
 }
 

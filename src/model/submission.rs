@@ -306,8 +306,8 @@ mod tests {
             (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
             (DeliveryState::Yes, [EmailId(7)].as_slice())
         );
-        // The status of a recipient that still waits in the queue does not change. Nothing of a
-        // canceled submission does.
+        // A recipient that still waits in the queue keeps `delivered`. Nothing of a canceled
+        // submission changes.
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
         queued.apply_report(&said, Some(EmailId(1)));

@@ -127,7 +127,7 @@ impl BoundListener {
     /// the sockets of systemd.
     ///
     /// # Errors
-    /// - `AddrInUse`: another process listens at the address.
+    /// - `AddrInUse`: another process listens at the address, or a file that is no socket is there.
     /// - `NotFound`: systemd passes no socket with this name, or there is no such group.
     /// - Any other error of the operating system.
     pub async fn bind(listen: &ListenAddress, access: &Access) -> io::Result<Vec<Self>> {

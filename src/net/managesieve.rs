@@ -248,8 +248,8 @@ impl Driver {
                         return Ok(SessionEnd::Closed);
                     }
                 }
-                // Input is read only after a call that consumed nothing, so that none is left. Here
-                // the next call usually is that one.
+                // Input is read only after a call that consumed nothing. The next call usually is
+                // one.
                 Step::NeedInput => {}
                 Step::Ask(question) => login.answer(question, &mut session).await,
                 Step::Do(request) => match login.account() {

@@ -61,7 +61,8 @@ pub struct ReplyAction {
     /// The envelope sender of the answered message.
     pub recipient: Address,
     pub email: Option<EmailId>,
-    /// The told row that is removed if the reply cannot be sent (`UnsentAction::forget_told`).
+    /// The told row; `UnsentAction::forget_told` says whether it is removed if the reply cannot be
+    /// sent.
     pub told: Option<ToldKey>,
     /// The reply expires then, or at the end of its lifetime if that is earlier. `None`: at the end
     /// of its lifetime.

@@ -1,4 +1,5 @@
-//! `VacationResponse` (RFC 8621 §8), the vendor's Vacation, the log of decisions, and the report.
+//! `VacationResponse` (RFC 8621 §8), the vendor's Vacation, forgetting told senders, the log of
+//! decisions, and the report.
 
 use serde_json::{Value, json};
 
@@ -129,7 +130,7 @@ fn vacation_response_has_only_the_standard_properties() {
         assert_eq!(whole[property], value, "{property}");
     }
     assert_eq!(whole["variants"][1]["circle"], "outside");
-    // Setting the standard object leaves the other properties unchanged.
+    // Setting the standard object leaves the variants unchanged.
     ask("VacationResponse/set", json!({"update": {"singleton": {"textBody": "x"}}}));
     assert_eq!(ask("Vacation/get", json!({}))["list"][0]["variants"], whole["variants"]);
     for (patch, property) in [

@@ -48,7 +48,7 @@ impl EncodedField {
     /// breaks a rule of its form.
     pub fn new(name: &str, value: &FieldValue) -> Result<Self, BadFieldValue> {
         if !is_name(name) || name.len() > MAX_NAME_BYTES {
-            return Err(BadFieldValue("not a name of a header field"));
+            return Err(BadFieldValue("not a name of a header field of at most 76 bytes"));
         }
         let column = name.len().saturating_add(2);
         let text = match value {

@@ -241,8 +241,8 @@ fn crlf_lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 
-/// Encodes a text: 7-bit if it can be, base64 if more than a quarter would be escaped, and
-/// otherwise quoted-printable.
+/// Encodes a text: 7-bit if it can be, base64 if more than a quarter of its bytes are not those of
+/// ASCII text, and otherwise quoted-printable.
 fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     let escaped_count =
         bytes.iter().filter(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();

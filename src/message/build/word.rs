@@ -19,8 +19,8 @@ const MAX_SECTION_BYTES: usize = 60;
 /// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encode(text: &str, column: usize) -> String {
     let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
-    // An escaped byte takes three bytes. If more than a third of the bytes are escaped, base64 is
-    // shorter in any case.
+    // An escaped byte takes three bytes, so base64 is used if more than a third of the bytes would
+    // be escaped.
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
@@ -147,7 +147,8 @@ pub(super) fn join_items(items: &[String], separator: &str, column: usize) -> St
 }
 
 /// Writes a parameter on a line of its own (RFC 2045 §5.1), or in encoded sections, each on a line,
-/// if it is long, is not ASCII (RFC 2231 §3 and §4), or has `=?`, which readers may decode.
+/// if it is long, is not printable ASCII (RFC 2231 §3 and §4), or has `=?`, which readers may
+/// decode.
 pub(super) fn parameter(name: &str, value: &str) -> String {
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES

@@ -114,6 +114,12 @@ fn uuencode_is_decoded_between_begin_and_end() {
     }
     let long = "x\n".repeat(200_000);
     assert_eq!(whole(UUENCODE, long.as_bytes()), long.as_bytes());
+    // A `begin` that reaches beyond the bound does not count, however the content is cut.
+    let before = "x\n".repeat(crate::model::limits::MAX_UUENCODE_PREAMBLE_BYTES / 2);
+    let late = format!("{before}{coded}");
+    let bytes: Vec<&[u8]> = late.as_bytes().chunks(1).collect();
+    assert_eq!(whole(UUENCODE, late.as_bytes()), late.as_bytes());
+    assert_eq!(in_pieces(UUENCODE, &bytes), late.as_bytes());
 }
 
 #[test]
@@ -134,8 +140,8 @@ fn long_quoted_printable_line_is_not_held_whole() {
 fn quoted_printable_line_of_blanks_is_searched_once() {
     for unit in ["=", " ", " =", "= \t"] {
         let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
-        // Each end, with whether the held line is cut after it with every `unit`. With `false` it
-        // is cut after some and not after others, and nothing is asserted.
+        // Each end, with whether the held line is cut after it with every `unit`. With `false` this
+        // depends on the `unit`, and is not asserted.
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
             for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {

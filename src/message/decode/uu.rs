@@ -1,6 +1,6 @@
 //! Decodes uuencode (`Content-Transfer-Encoding: x-uuencode`). Text before `begin` and after `end`
-//! is dropped. Without `begin` in the first `limits::MAX_UUENCODE_PREAMBLE_BYTES`, the content is
-//! returned as it is.
+//! is dropped. Without a whole line `begin` in the first `limits::MAX_UUENCODE_PREAMBLE_BYTES`, the
+//! content is returned as it is.
 
 use crate::model::limits;
 
@@ -35,12 +35,12 @@ impl Uu {
                 UuState::After => {}
                 UuState::Before => {
                     self.held.extend_from_slice(line);
-                    if line.ends_with(b"\n") && begins(last_line(&self.held)) {
-                        self.state = UuState::Inside;
-                        self.held.clear();
-                    } else if self.held.len() > limits::MAX_UUENCODE_PREAMBLE_BYTES {
+                    if self.held.len() > limits::MAX_UUENCODE_PREAMBLE_BYTES {
                         self.state = UuState::Plain;
                         out.append(&mut self.held);
+                    } else if line.ends_with(b"\n") && begins(last_line(&self.held)) {
+                        self.state = UuState::Inside;
+                        self.held.clear();
                     }
                 }
                 UuState::Inside => {

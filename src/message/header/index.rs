@@ -14,7 +14,7 @@ pub struct Header<'a> {
     index: Cow<'a, HeaderIndex>,
 }
 
-/// Offsets from the beginning of the header.
+/// The fields of a header, as offsets from its beginning.
 #[derive(Debug, Clone, Default)]
 struct HeaderIndex {
     fields: Vec<FieldRange>,

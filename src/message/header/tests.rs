@@ -69,9 +69,9 @@ fn raw_bytes_are_decoded_from_the_charset_of_the_body() {
     assert_eq!(subject("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
 }
 
-/// Only a bounded part of the header, and a bounded number of lines, is read.
+/// Fields are looked for in a bounded part of the header, and in a bounded number of lines.
 #[test]
-fn the_work_for_a_header_is_bounded() {
+fn fields_beyond_the_bounds_are_not_found_but_the_body_is() {
     let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::MAX_HEADER_BYTES));
     assert_eq!(names(&long).len(), 1);
     assert!(fields(long.as_bytes()).all(|field| field.value.len() < limits::MAX_HEADER_BYTES));

@@ -15,7 +15,8 @@
 //! - Before an address in angle brackets, a word with `@` belongs to the name.
 //! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address. Its name is
 //!   the text before this address, with the address itself if it directly follows these words.
-//! - Nothing is refused, but what follows `limits::MAX_FIELD_ADDRESSES` is left out.
+//! - Nothing is refused, but what follows `limits::MAX_FIELD_ADDRESSES` addresses and groups is
+//!   left out.
 
 mod delimited;
 

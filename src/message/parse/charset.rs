@@ -1,7 +1,7 @@
 //! Decodes bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
 //!
-//! - The library mail-parser decodes the single-byte, Unicode and EUC charsets. `asian` and `pages`
-//!   are for those that it does not know or decodes badly.
+//! - The library mail-parser decodes most charsets. `asian` and `pages` are for those that it does
+//!   not know or decodes badly.
 //! - A text in `us-ascii`, or that names no charset or an unknown one, is read as UTF-8 if it is
 //!   valid, and else as windows-1252. Bytes outside ASCII in it are still reported as a problem.
 
@@ -19,7 +19,7 @@ pub(in crate::message) enum CharsetCodec {
     /// `us-ascii`, or no charset at all.
     Ascii,
     Library(Charset),
-    /// Any of the charsets with escapes (`asian::iso_2022`).
+    /// Any of the ISO 2022 charsets (`asian::iso_2022`).
     Iso2022,
     /// The charset of RFC 1843.
     Hz,

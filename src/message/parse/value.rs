@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn comparable_text_has_no_blanks_around_it_and_no_encoded_words() {
+    fn comparable_text_is_decoded_and_has_no_blanks_around_it() {
         for (value, wanted) in [
             ("  a  b \t\r\n", "a  b"),
             ("\ta\r\n \tb \r\n", "a \tb"),

@@ -241,7 +241,7 @@ fn check_message(raw: &[u8]) {
     }
 }
 
-/// Texts with words of every length, at every offset, in every kind of character.
+/// Texts with short and long words, in many kinds of characters.
 const TEXT: &str = concat!(
     "([a-zA-Z0-9]{0,9}|[A-Z]{60,70}|[ -~]{0,30}|[\\x00-\\x7f]|[!-/:-@\\[-`{-~]{0,3}",
     "|[à-üÀ-Ü]{1,3}|\u{130}|\u{212a}|ﬁ|\u{200b}|[日本語한국어]{1,4}|\\PC{0,5}| |\r\n){0,60}"

@@ -2,7 +2,7 @@
 //!
 //! - A blob is read in chunks as the client takes them. To find a part of a message, the message
 //!   may have to be read whole and parsed first.
-//! - A blob never changes, so clients may cache it forever.
+//! - A blob never changes, so clients may cache it for a year.
 //! - A browser must neither guess the media type of a blob nor run its contents.
 
 use std::ops::Range;

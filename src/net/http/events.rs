@@ -60,7 +60,9 @@ impl EventOptions {
             .as_ref()
             .is_some_and(|types| types.len() > MAX_TYPES || types.iter().any(String::is_empty))
         {
-            return Err(bad_request("types: write \"*\", or names separated by commas"));
+            let detail =
+                format!("types: write \"*\", or up to {MAX_TYPES} names separated by commas");
+            return Err(bad_request(&detail));
         }
         let close_after_state = match text("closeafter").unwrap_or("no") {
             "no" => false,

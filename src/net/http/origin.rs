@@ -1,5 +1,5 @@
-//! Finds the address of a client and the base of its URLs, from the connection or from the fields
-//! of a trusted proxy. Fields of any other client are ignored.
+//! Finds the address of a client, from the connection or from the fields of a trusted proxy, and
+//! the base of its URLs. Fields of any other client that name an address are ignored.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! - A TCP listener has TLS if a certificate is configured, with HTTP/2 and HTTP/1.1 (ALPN).
 //!   Without TLS it is for clients on this machine and for proxies. A Unix socket is for a proxy,
 //!   and has no TLS.
-//! - The certificate is read for each connection and the other settings for each request, so a
-//!   reload applies to those that begin afterwards.
+//! - The certificate and the limits of connections are read for each connection, and the other
+//!   settings for each request, so a reload applies to those that begin afterwards.
 //! - One IPv4 address or IPv6 /64 network may have only a part of all connections, at all listeners
 //!   together. A trusted proxy or a Unix socket has no limit of its own, because it has the
 //!   connections of many users.

@@ -53,7 +53,7 @@ impl ResponsePace {
         (self.last_chunk, self.waiting_since) = (bytes, Some(now));
     }
 
-    /// Whether the waits of this window exceed `window`. A client that reads enough begins a new
+    /// Whether the waits of this window reach `window`. A client that reads enough begins a new
     /// window before that.
     pub(super) fn is_slow(&self, now: Instant, window: Duration) -> bool {
         self.waiting_since.is_some_and(|since| self.waited + now.duration_since(since) >= window)

@@ -4,8 +4,8 @@
 //!   is checked with each message, and every `ACCESS_CHECK_INTERVAL`.
 //! - Nothing is read while as many requests are active as a caller may have.
 //! - The connection is closed if the client does not read, or sends a message too slowly.
-//! - A message that is too large, or for which there is no memory, is answered with `limit`; then
-//!   the connection is closed.
+//! - A message that is too large, or for which there is no memory, is refused; then the connection
+//!   is closed.
 
 use std::sync::Arc;
 

@@ -12,14 +12,16 @@
 //! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
 //!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
 //!   export of the account wrote the message.
-//! - A message that is imported again adds no second email. If the second import names another
-//!   mailbox, the email is added to that mailbox, and has the keywords of both imports;
-//!   `keywordsCut` says whether keywords were left out because they were too many.
+//! - A message that is imported again with the same `receivedAt` or `known` adds no second email.
+//!   If the second import names another mailbox, the email is added to that mailbox, and has the
+//!   keywords of both imports; `keywordsCut` says whether keywords were left out because they were
+//!   too many.
 //! - `activate` and `dryRun` are `true` or `false`, and false if they are missing. With `dryRun`
 //!   nothing is stored, and the response says what would be. A script with errors is stored and not
 //!   activated (`valid`). `active` is the name of the active script afterwards, or null.
 //! - The script is adapted to this site before it is stored: `changes` says how, `diagnostics` what
-//!   is wrong with the result, and `notes` which scripts and mailboxes that it uses do not exist.
+//!   is wrong with the result, and `notes` which scripts and mailboxes that it uses do not exist
+//!   (with `dryRun`, only which scripts).
 //! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 mod script;

@@ -133,8 +133,8 @@ async fn try_upload(
 /// `max`.
 ///
 /// # Errors
-/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or there
-/// is no space for the file.
+/// The client sent the body too slowly or not whole, a bound on bytes would be exceeded, or the
+/// file cannot be written.
 pub(super) async fn collect(
     backend: &Backend,
     context: &RequestContext,
@@ -142,8 +142,8 @@ pub(super) async fn collect(
     max: usize,
 ) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
-    // Room for as many uploads of the largest size as may run at once; if that is less than an
-    // account may have by default, the default.
+    // Room for as many uploads of the largest size as may run at once, or the default if that is
+    // more.
     let per_account = (max as u64)
         .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
         .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
@@ -160,7 +160,7 @@ pub(super) async fn collect(
             tracing::warn!(%error, "cannot collect an upload");
             Problem::new(
                 StatusCode::INSUFFICIENT_STORAGE,
-                "no space for an upload of this size: try again later",
+                "an upload of this size cannot be collected now: try again later",
             )
         })?;
     }

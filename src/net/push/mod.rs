@@ -1,8 +1,8 @@
 //! Pushes changes to the URLs of push subscriptions (RFC 8620 §7.2), encrypted if the client gave
 //! keys (RFC 8291).
 //!
-//! - Nothing is done for a change until somebody has a subscription, because every delivery is a
-//!   change.
+//! - Nothing is done for a change while it is known that nobody has a subscription, because every
+//!   delivery is a change.
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
@@ -13,7 +13,8 @@
 //!   token with which it was made is no longer valid.
 //! - If a task panics, the next change starts another one, which does not push what the first one
 //!   had to push.
-//! - Changes while the service was down are not pushed before the next change.
+//! - Changes from before the start of the service are not pushed. A later change of the same type
+//!   pushes the newest state.
 
 mod encrypt;
 mod target;

@@ -57,7 +57,7 @@ impl Fixture {
 }
 
 #[test]
-fn change_is_processed_only_after_somebody_has_subscribed() {
+fn change_is_not_processed_while_it_is_known_that_nobody_has_subscribed() {
     let fixture = fixture();
     let changed = fixture.changed_accounts();
     assert_eq!(fixture.change(&changed, false), [fixture.ann], "not known yet");

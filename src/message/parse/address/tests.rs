@@ -188,7 +188,7 @@ proptest! {
         }
     }
 
-    /// An address that is written as a path parses unchanged.
+    /// A written address parses unchanged, after a name in angle brackets and alone.
     #[test]
     fn written_address_parses_unchanged(
         local in "[a-z .\"\\\\@<>()ü]{1,20}",

@@ -46,11 +46,12 @@ fn charsets_are_found_by_their_names_and_decoded() {
     assert_eq!(CharsetCodec::of_label(&"x".repeat(1000)), None);
 }
 
-/// Each invalid byte, and each pair of bytes that means no character, becomes U+FFFD.
+/// An invalid byte, and a pair of bytes that means no character, becomes U+FFFD, except katakana
+/// without an escape.
 #[test]
 fn invalid_bytes_are_reported_and_replaced() {
     assert_eq!(decode("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
-    // Katakana without an escape are decoded, but reported.
+    // They are decoded, but reported.
     assert_eq!(decode("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
     assert_eq!(decode("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
     assert_eq!(decode("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));
