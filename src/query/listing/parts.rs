@@ -213,8 +213,8 @@ impl<'v> ResultParts<'v> {
         Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
     }
 
-    /// Whether the results show this email of its thread, which is in the larger listing and not
-    /// pinned itself.
+    /// Whether the results show this email of its thread. The email is in the larger listing and
+    /// not pinned itself.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
             RestKind::ById => true,
