@@ -74,9 +74,9 @@ impl RelayConnection {
     /// Hands a message over to the first `max_recipients` of the action's outstanding recipients,
     /// but to at least one and to no more than the relay's `max_recipients`.
     ///
-    /// `prepare` makes the final bytes, or fails with an outcome for all recipients. `record` is
-    /// awaited right before the message goes out, so not if no recipient is accepted; if it fails,
-    /// nothing is sent.
+    /// `prepare` makes the final bytes, or fails with an outcome for all these recipients. `record`
+    /// is awaited right before the message goes out, so not if no recipient is accepted; if it
+    /// fails, nothing of the message is sent.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,

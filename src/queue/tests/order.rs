@@ -1,5 +1,5 @@
-//! Tests of the order to one address, of what a person asks for, of a wall clock that is set, and
-//! of submissions in a held queue.
+//! Tests of the order to one address, of what a person asks for, of a wall clock that is set, of
+//! copies of replies, and of submissions in a held queue.
 //!
 //! `scripted_relay` answers each local part in its own way: it refuses RCPT to `later` for now and
 //! to `never` for good, and the message to `refused`.

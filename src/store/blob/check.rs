@@ -78,7 +78,7 @@ impl Checker<'_> {
                     self.report(
                         Table::History,
                         &found.key,
-                        "the changes go backwards, or are of the future",
+                        "the key is damaged, or the changes go backwards or are of the future",
                         RowFix::Delete,
                     )?;
                 }
