@@ -50,8 +50,8 @@ use keys::KeyRecords;
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// The timeout divided by this is the time for one query. A query is sent twice, in less than the
-/// time for SPF, so that SPF goes on after a name without an answer (RFC 7208 §5.5).
+/// The timeout divided by this is the time for one query. A query without an answer is sent three
+/// times, in less than the time for SPF, so that SPF goes on after such a name (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

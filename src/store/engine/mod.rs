@@ -1,6 +1,7 @@
 //! The interface of storage engines: ordered keys in named tables. An engine knows nothing of mail.
 //!
-//! Every engine keeps this contract, which `suite` tests:
+//! Every engine keeps this contract. `suite` tests what of it can be seen without a crash or an
+//! error:
 //! - `get` and `scan` see every write that has returned, and no part of a write that has not.
 //! - A snapshot shows one state, whatever is written later.
 //! - `write` writes each batch whole or not at all. What it wrote is durable when it returns,
@@ -365,8 +366,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         None
     }
 
-    /// Adds a backup to a directory of backups, and verifies it. Files that earlier backups have
-    /// are not written again. `Backup::written` is left 0.
+    /// Adds a backup to a directory of backups. Files that earlier backups have are not written
+    /// again. `Backup::written` is left 0.
     ///
     /// # Errors
     /// Those of the engine; `Conflict` if it has no disk.
