@@ -341,8 +341,8 @@ fn exceeds_limits(header: &Header<'_>) -> bool {
     header.body_offset() > limits::MAX_VERIFIED_HEADER_BYTES
 }
 
-/// Parses a message that begins with its header, and hashes its body: for a large one outside of
-/// the async tasks, if the runtime has several threads.
+/// Parses a message that begins with its header, and hashes its body. If the runtime has several
+/// threads, a large message does not keep other tasks waiting.
 fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse_raw = || AuthenticatedMessage::parse(raw);
     let is_multi_thread = Handle::try_current()

@@ -56,7 +56,7 @@ fn examples_of_the_rfc_are_parsed() {
 }
 
 #[test]
-fn fields_of_real_mail_are_parsed() {
+fn unusual_fields_are_parsed() {
     for (value, wanted) in [
         ("a;", &[][..]),
         ("a ;;; spf=pass;", &["spf=pass"]),

@@ -348,9 +348,9 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Returns the oldest email of a thread for which `is_wanted` holds, or the newest if `oldest`
-    /// is false, in the uncollapsed listing of the mailbox and filter of `part`. The range of
-    /// `part` is not regarded.
+    /// Returns the oldest email of a thread, or the newest if `oldest` is false, of those that
+    /// `is_wanted` accepts in the uncollapsed listing of the mailbox and filter of `part`. The
+    /// range of `part` is not regarded.
     pub(super) fn end_of(
         &self,
         part: &ListingRange<'_>,

@@ -203,7 +203,7 @@ impl RelayConnection {
         let mut replies = Vec::new();
         let answered = timeout(limit, async {
             use tokio::io::AsyncWriteExt as _;
-            // mail-send stuffs every dot but one at the very beginning (RFC 5321 §4.5.2).
+            // mail-send stuffs the dot of every line but the first (RFC 5321 §4.5.2).
             if message.starts_with(b".") {
                 self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
             }

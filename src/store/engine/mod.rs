@@ -2,7 +2,7 @@
 //!
 //! Every engine keeps this contract. `suite` tests what of it can be seen without a crash or an
 //! error:
-//! - `get` and `scan` see every write that has returned, and no part of a write that has not.
+//! - `get` and `scan` see every write that has returned.
 //! - A snapshot shows one state, whatever is written later.
 //! - `write` writes each batch whole or not at all. What it wrote is durable when it returns,
 //!   except in the engine in memory. Batches apply in order, so a batch may assert what an earlier
