@@ -10,9 +10,9 @@
 //! - Nothing is written of a stale batch. A batch is stale if one of its assertions fails, if one
 //!   of its accounts has another version than its base, or if an earlier batch of the same write is
 //!   stale and names one of its accounts. The other batches are written.
-//! - An engine that several processes share stores a version of each account. Every batch that
-//!   names the account raises it. Other engines need none, because the account's lock in memory is
-//!   enough: `base` may always be 0.
+//! - An engine that several processes share stores a version of each account. Every batch of the
+//!   account that is written raises it. Other engines need none, because the account's lock in
+//!   memory is enough: `base` may always be 0.
 //! - Before `write` writes a row, what was appended to the segments is durable.
 //! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 
