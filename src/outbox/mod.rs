@@ -3,14 +3,15 @@
 //! - An action is stored before it is carried out, in the commit that causes it.
 //! - A reply is sent at most once: the attempt is recorded durably before the message goes out, and
 //!   a recorded attempt without a result counts as sent.
-//! - Every other kind is sent at least once, under one Message-ID. These attempts are recorded,
-//!   too, so that a message is neither held nor taken back while it is being sent.
-//! - After a temporary failure the action waits, longer each time, and so do its dependants
-//!   (`Action::after`).
-//! - After a permanent failure for every recipient the action and its dependants are removed. The
-//!   sender gets a report of the recipients that failed, if the kind says so.
-//! - A submission is kept for its owner when it is over. If any recipient failed, its dependants
-//!   are removed.
+//! - An action of another kind is sent again after such an attempt, under the same Message-ID. Its
+//!   attempts are recorded, too, so that a message is neither held nor taken back while it is being
+//!   sent.
+//! - After a temporary failure the action waits, longer each time up to a limit, and so do its
+//!   dependants (`Action::after`).
+//! - If every recipient failed for good, the action and its dependants are removed. The sender gets
+//!   a report of the recipients that failed, if the kind makes reports and the sender wants them.
+//! - A submission is not removed, but kept for its owner when it is over. If any recipient failed,
+//!   its dependants are removed.
 //! - A reply that fails for good loses its told row, unless the address is bad, or needs SMTPUTF8
 //!   and the relay lacks it. If the row stayed, one failure would leave a sender without a reply
 //!   for the whole vacation.

@@ -22,7 +22,8 @@ pub enum AttemptOutcome {
     },
     /// Permanent: an address is not ASCII, and the relay lacks SMTPUTF8 (RFC 6531 §3.5).
     NoSmtpUtf8,
-    /// The relay refused 8-bit bytes, with this answer. The message is sent again as 7-bit text.
+    /// The relay refused 8-bit bytes, with this answer. The message is sent again as 7-bit text, if
+    /// it was not sent as such.
     EightBit(String),
     /// The relay takes no more recipients in one transaction.
     TooMany,
@@ -319,7 +320,7 @@ fn finish(
     NextStep { step, failed, note, unsent }
 }
 
-/// Whether a failure of a recipient is not reported: nobody sent the action, its kind makes no
+/// Whether a failure of a recipient is not reported: the action has no sender, its kind makes no
 /// reports, or the sender asked for none (RFC 3461 §4.1).
 #[must_use]
 pub fn wants_no_report(action: &Action, target: &Target) -> bool {

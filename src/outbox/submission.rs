@@ -49,8 +49,8 @@ pub enum BadEnvelope {
 /// (`maxDelayedSend`). Of two recipients with the same folded address, the first is kept.
 ///
 /// # Errors
-/// `NoRecipients` and `TooMany` by their number; `Property` for the first invalid sender or
-/// parameter; `Recipients` if only addresses of recipients are invalid.
+/// `NoRecipients` and `TooMany` by their number; `Property` for an invalid sender or parameter;
+/// else `Recipients` if addresses of recipients are invalid.
 pub fn parse_envelope(
     mail_from: &EnvelopeAddress,
     rcpt_to: &[EnvelopeAddress],
@@ -188,7 +188,7 @@ impl SubmissionOrder {
                         .parse()
                         .ok()
                         .filter(|_| is_number)
-                        .ok_or_else(|| invalid("not a number of seconds"))?;
+                        .ok_or_else(|| invalid("not a number of seconds of up to 9 digits"))?;
                     self.hold_until(now.after(Duration::from_secs(seconds)), now, max_delay)
                         .ok_or_else(|| invalid(TOO_LATE))?;
                     is_held = true;
@@ -207,7 +207,7 @@ impl SubmissionOrder {
                     if value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) => {}
                 ("SMTPUTF8", None) => {}
                 ("RET" | "ENVID" | "HOLDFOR" | "HOLDUNTIL" | "BODY" | "SIZE" | "SMTPUTF8", _) => {
-                    return Err(invalid("no such value"));
+                    return Err(invalid("invalid or missing value"));
                 }
                 _ => return Err(invalid("no such parameter")),
             }
@@ -248,7 +248,8 @@ fn parse_recipient(
                         && value.len() <= limits::MAX_ORCPT_BYTES
                         && !value.chars().any(char::is_control)
                 });
-                let (kind, address) = parts.ok_or_else(|| invalid("not a type and an address"))?;
+                let (kind, address) =
+                    parts.ok_or_else(|| invalid("not a type and an address, or too long"))?;
                 let (kind, address) = (kind.to_ascii_lowercase(), address.to_owned());
                 target.original = Some(OriginalRecipient { kind, address });
             }

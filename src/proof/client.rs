@@ -23,8 +23,8 @@ pub(super) struct SpfClient {
     pub(super) helo: String,
 }
 
-/// Returns the client of a message, or `None` if no source names an outside address. `ids` are the
-/// configured authserv-ids, which the servers of the site write after `by`.
+/// Returns the client of a message, or `None` if the search ends without an outside address. `ids`
+/// are the configured authserv-ids, which the servers of the site write after `by`.
 pub(super) fn client(
     header: &Header<'_>,
     envelope: &Envelope,

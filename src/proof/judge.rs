@@ -51,7 +51,7 @@ pub(super) fn judge(results: &[MethodResult], sender: &Address, policy: Policy) 
     }
     let has_pass = has_aligned_pass
         || results.iter().any(|result| result.is("spf", "pass") && is_about(result, sender));
-    (!has_pass).then(|| "no pass of dmarc, spf or aligned dkim".into())
+    (!has_pass).then(|| "no pass of spf, and no aligned one of dkim or dmarc".into())
 }
 
 /// Whether a result is a pass of DKIM or DMARC that names the organisation of the sender, and no
@@ -93,7 +93,8 @@ fn is_about(result: &MethodResult, sender: &Address) -> bool {
     domains.all(|domain| is_same(domain, sender.domain()))
 }
 
-/// Returns what follows the last `@` of an address, or the whole value if it has none.
+/// Returns what follows the last `@` of an address, without angle brackets, or the whole value if
+/// it has no `@`.
 fn domain_of(value: &str) -> &str {
     let unbracketed = value.trim_start_matches('<').trim_end_matches('>');
     unbracketed.rsplit('@').next().unwrap_or(unbracketed)

@@ -24,7 +24,8 @@
 //!   these may have passed the border.
 //! - Every line above the field is part of a header field. For the border, the header ended at a
 //!   line that is not.
-//! - The version of the field, and of a method in it, is 1 or not given (§2.2, §2.7).
+//! - The version of the field is 1 or not given (§2.2). A clause with another version of its method
+//!   (§2.7) is ignored.
 //!
 //! **What is read in spite of errors** (`Payload::read`):
 //!

@@ -208,7 +208,8 @@ pub struct Signer {
     keys: BTreeMap<String, Vec<SigningKey>>,
 }
 
-/// Two signers are equal if their keys have the same names and the same public keys.
+/// Two signers are equal if their keys have the same names and the same public keys, in the same
+/// order.
 impl PartialEq for Signer {
     fn eq(&self, other: &Self) -> bool {
         self.keys()

@@ -5,9 +5,9 @@
 //!   its method, and hides no result of another: the signer and the sender choose which name
 //!   servers are asked.
 //! - The work is bounded, whatever the message is. A message whose header is too large, or has too
-//!   many signatures or one that is too long, counts as not signed. Once the keys are known, the
-//!   signatures are verified without a wait, which no time limit could end. If the library panics
-//!   there, the message counts as not signed; a panic elsewhere is `temperror` of the method.
+//!   many signatures or one that is too long, counts as not signed. Once the keys are known,
+//!   verifying the signatures waits for nothing, so no time limit could end it. If the library
+//!   panics there, the message counts as not signed; a panic in SPF or DMARC is its `temperror`.
 //! - Without a client, there is no result of SPF, and DMARC does not fail if a pass of SPF is
 //!   possible.
 //! - ARC is checked only after a failure. A valid chain (RFC 8617 §5.2) says only that its last
@@ -50,8 +50,8 @@ use keys::KeyRecords;
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// The timeout divided by this is the time for one query. A query is sent twice, in less than the
-/// time for SPF, so that SPF goes on after a name without an answer (RFC 7208 §5.5).
+/// The timeout divided by this is the time for one query. A query without an answer is sent three
+/// times, in less than the time for SPF, so that SPF goes on after such a name (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl Verification<'_> {
             results.push(self.dmarc(message, &signatures, &sender, spf).await);
         }
         if results.iter().any(|result| result.result == "temperror") {
-            tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
+            tracing::warn!(domain = sender.domain(), "a message could not be verified for now");
         }
         let failure = judge(&results, self.sender, self.policy)?;
         tracing::debug!(domain = sender.domain(), failure, "verification failed");
@@ -277,8 +277,8 @@ impl Verification<'_> {
     }
 }
 
-/// The result of SPF if there is no client or SPF took too long: `temperror`. DMARC then takes a
-/// pass of SPF to be possible, and does not fail.
+/// The result of SPF if there is no client, SPF took too long, or the library panicked:
+/// `temperror`. DMARC then takes a pass of SPF to be possible, and does not fail.
 fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
@@ -341,8 +341,8 @@ fn exceeds_limits(header: &Header<'_>) -> bool {
     header.body_offset() > limits::MAX_VERIFIED_HEADER_BYTES
 }
 
-/// Parses a message that begins with its header, and hashes its body: for a large one outside of
-/// the async tasks, if the runtime has several threads.
+/// Parses a message that begins with its header, and hashes its body. If the runtime has several
+/// threads, a large message does not keep other tasks waiting.
 fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse_raw = || AuthenticatedMessage::parse(raw);
     let is_multi_thread = Handle::try_current()

@@ -1,5 +1,6 @@
 //! Compares queries and their changes with those of the naive account (`naive`: vectors and full
-//! scans), over random histories. `RESTANTE_CASES` sets the number of histories of each test.
+//! scans), over random histories. `RESTANTE_CASES` sets the number of histories of a test; some
+//! tests run only a part of it.
 
 mod client;
 mod delivered;
@@ -538,7 +539,7 @@ fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {
-                // Of the extreme positions only that they are answered is checked.
+                // The extreme positions need only be answered.
                 if position != i64::MAX && position != i64::MIN {
                     check_query(&driver, &spec, &(Begin::Position(position), limit), total);
                 }

@@ -23,7 +23,7 @@ pub struct UnreadThreads {
     /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last such mailbox, if
     /// there are several.
     pub wanted_listing: Option<MailboxUid>,
-    /// The listings of unseen emails that were read, with their mailboxes.
+    /// The listings of unseen emails that were complete, and so were used, with their mailboxes.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }
 

@@ -1,4 +1,5 @@
-//! Tests of the worker: over a store, against scripted relays on real sockets.
+//! Tests of the worker over a store, against scripted relays on real sockets; and of the bytes that
+//! it sends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

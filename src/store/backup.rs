@@ -17,9 +17,9 @@ use super::error::Error;
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
-    /// Makes and verifies a backup, and deletes those older than the newest `keep` whole ones, this
-    /// one counted (`None`: deletes none). `on_progress` gets the bytes written so far, on a thread
-    /// of its own; its result is ignored.
+    /// Makes a backup, and deletes those older than the newest `keep` whole ones, this one counted
+    /// (`None`: deletes none). Only the sizes of the tables' files are verified: see `verify`.
+    /// `on_progress` gets the bytes written so far, on a thread of its own; its result is ignored.
     ///
     /// # Errors
     /// `Conflict` if `keep` is 0, or if the directory cannot be used; `Full`; `Io`.

@@ -256,7 +256,7 @@ fn silent_name_server_delays_delivery_only_until_timeout() {
     assert_eq!(deliver(&bed, "192.0.2.7", "bob@silent.example", &message).0, Value::Null);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     bed.wait_until("the reply", Duration::from_secs(20), || relay.messages().len() == 1);
-    assert!(bed.log().contains("could not be verified in time"), "{}", bed.log());
+    assert!(bed.log().contains("could not be verified for now"), "{}", bed.log());
     bed.finish();
 }
 

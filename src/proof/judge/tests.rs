@@ -1,4 +1,5 @@
-//! Tests of the verdict for each policy. The envelope sender is always bob@mail.example.net.
+//! Tests of the verdict for each policy, and of the reason for it. The envelope sender is always
+//! bob@mail.example.net.
 
 use super::super::results::Payload;
 use super::*;

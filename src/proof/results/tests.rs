@@ -56,7 +56,7 @@ fn examples_of_the_rfc_are_parsed() {
 }
 
 #[test]
-fn fields_of_real_mail_are_parsed() {
+fn unusual_fields_are_parsed() {
     for (value, wanted) in [
         ("a;", &[][..]),
         ("a ;;; spf=pass;", &["spf=pass"]),
@@ -142,7 +142,7 @@ fn malformed_results_are_ignored() {
         let read = Payload::read(value).filter(|payload| !payload.authserv_id.is_empty());
         assert_eq!(read, None, "{value}");
     }
-    // Only the rest of a malformed clause is ignored.
+    // Only the malformed clauses are ignored.
     assert_eq!(
         read("a; dkim=pass/2 header.d=b; ?? x; spf=fail smtp.mailfrom=c"),
         ["spf=fail smtp.mailfrom=c"]
@@ -191,7 +191,7 @@ fn only_a_plain_authserv_id_is_trusted() {
         ("mx.example.org(x)", true),
         ("\r\n\t\r\n mx.example.org\r\n ", true),
         ("xn--bcher-kva.example", true),
-        // The border removes forged fields by a regular expression. It does not find the id beside
+        // The border removes forged fields by a regular expression. It does not find the id after
         // comments, or in quoted strings, quoted pairs and other spellings.
         ("(of (the) border) mx.example.org (x) 1", false),
         ("()mx.example.org", false),
@@ -349,7 +349,7 @@ proptest! {
         prop_assert_eq!(payload.map(|payload| payload.results), Some(clauses), "{}", text);
     }
 
-    /// Any text is parsed to its end, and gives no more results than it has clauses.
+    /// No text gives more results than it has clauses.
     #[test]
     fn any_text_gives_bounded_results(text in "[a-z=.;/(\"\\\\ )@12]{0,60}") {
         let clauses = text.matches(';').count();

@@ -46,7 +46,7 @@ fn sign(signer: &Signer, message: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn signatures_break_if_visible_fields_change() {
+async fn signatures_break_if_signed_fields_or_the_body_change() {
     let (signer, zone) = (&SIGNER_OF_BOTH, Zone::new());
     signer.keys().for_each(|key| zone.publish(key));
     let signed = sign(signer, MESSAGE);

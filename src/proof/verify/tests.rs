@@ -1,6 +1,7 @@
 //! Verifies messages against a name server on loopback, with each result of SPF (RFC 7208 §2.6),
-//! DKIM (RFC 6376 §6), DMARC (RFC 9989) and ARC (RFC 8617). That server (`tests/it/dns.rs`) fails
-//! for names that begin with `servfail.`, and does not answer those that begin with `silent.`.
+//! and with results of DKIM (RFC 6376 §6), DMARC (RFC 9989) and ARC (RFC 8617). That server
+//! (`tests/it/dns.rs`) fails for names that begin with `servfail.`, and does not answer those that
+//! begin with `silent.`.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -427,7 +428,7 @@ async fn trusted_arc_seal_makes_up_for_a_broken_signature() {
         is_forger(&zone, &forwarded(&zone, signed(), "other.example", footer).await).await,
         FORGER
     );
-    // A failure that the forwarder found is not healed.
+    // A message without a pass at the forwarder is not healed.
     let unsigned =
         forwarded(&zone, TestMessage::from("bob@example.net"), "sealer.example", footer).await;
     assert_eq!(is_forger(&zone, &unsigned).await, FORGER);

@@ -5,7 +5,7 @@
 //!   thread are touched, too. An email that both came and went is not touched. For emails that are
 //!   not touched, neither match nor sort keys changed.
 //! - `removed` is every touched email that existed at the state and may have matched, by its
-//!   immutable properties. `added` is every touched email that matches now. So more than the
+//!   immutable properties. `added` is every touched email in the new results. So more than the
 //!   minimum may be reported.
 //! - If the sort keys are immutable and the email `upToId` is in the new results, `added` leaves
 //!   out the emails behind it. `removed` does the same, unless the email `upToId` is touched: then

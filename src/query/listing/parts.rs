@@ -213,8 +213,8 @@ impl<'v> ResultParts<'v> {
         Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
     }
 
-    /// Whether the results show this email of its thread, which is in the larger listing and not
-    /// pinned itself.
+    /// Whether the results show this email of its thread. The email is in the larger listing and
+    /// not pinned itself.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
             RestKind::ById => true,
@@ -348,9 +348,9 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Returns the oldest email of a thread for which `is_wanted` holds, or the newest if `oldest`
-    /// is false, in the uncollapsed listing of the mailbox and filter of `part`. The range of
-    /// `part` is not regarded.
+    /// Returns the oldest email of a thread, or the newest if `oldest` is false, of those that
+    /// `is_wanted` accepts in the uncollapsed listing of the mailbox and filter of `part`. The
+    /// range of `part` is not regarded.
     pub(super) fn end_of(
         &self,
         part: &ListingRange<'_>,

@@ -245,7 +245,7 @@ pub(in crate::query) fn access_paths(
     let reads_emails = |plan: &QueryPlan| plan.path != AccessPath::Merged { filter_decides: false };
     filtered.sort_by_key(|plan| (reads_emails(plan), plan.length));
     if filtered.is_empty() {
-        paths.rejected.push(("filtered listing", "no listing has every match".to_owned()));
+        paths.rejected.push(("filtered listing", "no complete listing has every match".to_owned()));
     }
     if matcher.needs_index_hit() {
         paths.add_search(&filtered, &base);

@@ -1,5 +1,5 @@
-//! Tests that a client with any old state catches up by /changes alone (RFC 8620 §5.2), over random
-//! histories.
+//! Tests that a client catches up by /changes alone (RFC 8620 §5.2) from any old state that is not
+//! refused, over random histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ fn threads_of(account: &naive::NaiveAccount) -> BTreeMap<ThreadId, BTreeSet<Emai
 
 /// A client that applies answers of /changes and reads the named objects (RFC 8620 §5.2).
 ///
-/// While it catches up, it must not be told that an object was updated which it does not have, or
-/// that one was created which was reported as updated or destroyed before.
+/// While it catches up, no answer may report an object as updated that the client does not have, or
+/// one as created that was reported as updated or destroyed before.
 #[derive(Debug)]
 struct ChangesClient<Id, Object> {
     objects: BTreeMap<Id, Object>,

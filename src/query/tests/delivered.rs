@@ -141,7 +141,7 @@ impl Fixture {
                     prefix: trace.as_bytes(),
                     mailboxes: BTreeSet::from([txn.state().inbox]),
                     keywords: BTreeSet::new(),
-                    // Not in the order of the deliveries, and sometimes equal.
+                    // Not in the order of the deliveries.
                     received_at: UtcMillis(at * 7919 % 60),
                 })
             });
@@ -349,8 +349,8 @@ proptest! {
 proptest! {
     #![proptest_config(config())]
 
-    /// `DeliveredTo::parse` must give the value with which conditions on header fields are
-    /// compared.
+    /// Unless the field is unclear, `DeliveredTo::parse` must give the value with which conditions
+    /// on header fields are compared.
     #[test]
     fn delivered_to_parse_gives_the_value_in_the_header(
         value in "[ -~\t]{0,12}|(=\\?utf-8\\?q\\?)?[a-zA-Zé\\\\\"@. ]{0,9}(\\?=)?",

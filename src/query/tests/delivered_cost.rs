@@ -1,4 +1,5 @@
-//! Tests what a search for the emails of an alias reads: rows in proportion to the hits, no header.
+//! Tests what a search for Delivered-To reads: rows of the hits, each address that it compares, and
+//! headers only of forwarded mail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     id
 }
 
-/// Returns a store with `emails` folded emails, and the ids of the eight that are to the shop's
-/// alias. All others are to one other address.
+/// Returns a store with `emails` emails, folded as far as `SIZES` allows, and the ids of the eight
+/// that are to the shop's alias. All others are to one other address.
 fn folded_store(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     folded_store_with(emails, |_| "ann@example.org".to_owned())
 }
@@ -125,7 +126,7 @@ fn only_forwarded_mail_makes_delivered_to_conditions_read_headers() {
 
 /// A catch-all address, for which strangers invent local parts, has as many texts as emails. A
 /// search compares each of them. With an allowance of 300 rows, the first search is finished, but
-/// no second one begins after 400 texts were compared.
+/// no second one begins after more than 300 texts were compared.
 #[test]
 fn compared_addresses_count_as_rows_walked() {
     let (_, one, _) = folded_store(400);

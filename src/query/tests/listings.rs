@@ -26,8 +26,8 @@ pub(super) struct ListingQuery {
     /// `None` for all mail.
     uid: Option<MailboxUid>,
     filter: ListingFilter,
-    /// Selects one of several equivalent filters: odd numbers are written with a NOT, and from 4 on
-    /// the conditions are nested in AND and OR.
+    /// Selects one of several equivalent filters: odd numbers are written with a NOT if the listing
+    /// filter can be, and from 4 on the conditions are nested in AND and OR.
     spelling: u8,
     /// Milliseconds after `EPOCH`, as in `after`.
     before: Option<i64>,

@@ -1,4 +1,5 @@
-//! Tests how many rows a page of "flagged first" or "oldest first" reads in a larger mailbox.
+//! Tests how many rows a page of "flagged first" or "oldest first" reads in a larger mailbox, and
+//! the changes of "flagged first".
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -17,8 +17,8 @@ use crate::store::{FoldSizes, NewMailbox, Options, Store};
 const SIZES: FoldSizes =
     FoldSizes { rows: 32, row_bytes: 1 << 20, block: 1024, fan: 4, piece: 8 << 10, last_level: 2 };
 
-/// Returns a store with `emails` folded emails. Each has "lunch" and "dinner", and one in 400 has
-/// "rare" before "dinner".
+/// Returns a store with `emails` emails, of which at most the last 31 are not folded. Each has
+/// "lunch" and "dinner", and one in 400 has "rare" before "dinner".
 fn folded_store(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(

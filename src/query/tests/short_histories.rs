@@ -2,8 +2,8 @@
 //!
 //! - The histories are all possible sequences of up to three changes, or of as many as
 //!   `RESTANTE_EXHAUSTIVE` says.
-//! - Every listing exists from the start, so all changes must be the minimum, from every past state
-//!   and up to every email.
+//! - All listings that are asked for exist from the start, so all changes must be the minimum, from
+//!   every past state and up to every email.
 
 use std::sync::Arc;
 

@@ -95,7 +95,8 @@ impl Scheduler {
             .is_err()
         {
             tracing::warn!(
-                "some actions were under way at the end: replies among them count as sent"
+                "some actions were under way at the end: a reply whose attempt is recorded counts \
+                 as sent"
             );
         }
         self.pool.expire(Duration::ZERO).await;

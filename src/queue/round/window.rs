@@ -13,7 +13,7 @@ use crate::store::{Error, WakeCondition, Wakeup};
 /// commit may become visible later than one that began after it, so an earlier wake-up may appear.
 const VISIBILITY_LAG: std::time::Duration = std::time::Duration::from_secs(5);
 /// The most interrupted attempts that a start recovers. The earlier run had at most
-/// `Settings::concurrency` under way when it ended, which is far fewer.
+/// `Settings::concurrency` under way when it ended, by default 4.
 const MAX_INTERRUPTED: usize = 10_000;
 
 impl Scheduler {

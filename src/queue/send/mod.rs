@@ -74,9 +74,9 @@ impl RelayConnection {
     /// Hands a message over to the first `max_recipients` of the action's outstanding recipients,
     /// but to at least one and to no more than the relay's `max_recipients`.
     ///
-    /// `prepare` makes the final bytes, or fails with an outcome for all recipients. `record` is
-    /// awaited right before the message goes out, so not if no recipient is accepted; if it fails,
-    /// nothing is sent.
+    /// `prepare` makes the final bytes, or fails with an outcome for all these recipients. `record`
+    /// is awaited right before the message goes out, so not if no recipient is accepted; if it
+    /// fails, nothing of the message is sent.
     pub(super) async fn hand_over<F: Future<Output = RecordResult>>(
         mut self,
         relay: &Relay,
@@ -203,7 +203,7 @@ impl RelayConnection {
         let mut replies = Vec::new();
         let answered = timeout(limit, async {
             use tokio::io::AsyncWriteExt as _;
-            // mail-send stuffs every dot but one at the very beginning (RFC 5321 §4.5.2).
+            // mail-send stuffs the dot of every line but the first (RFC 5321 §4.5.2).
             if message.starts_with(b".") {
                 self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
             }

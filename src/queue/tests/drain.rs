@@ -20,7 +20,7 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queue_of_thousands_drains_while_few_are_held_in_memory() {
+async fn long_queue_drains_while_few_actions_are_in_memory() {
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     const COUNT: usize = 1500;

@@ -1,4 +1,5 @@
-//! Tests of submissions from an address that does not belong to the account any more.
+//! Tests of submissions from an address that does not belong to the account any more, or whose row
+//! is damaged.
 
 use super::super::attempt::{AttemptContext, AttemptResult};
 use super::*;
@@ -91,8 +92,9 @@ async fn held_submission_is_not_sent_from_an_address_of_another_account() {
             Some("boss@example.org is no more an address of the account")
         );
     }
-    // No report was queued: it would go to the new owner of the address.
+    // No report was queued or sent: it would go to the new owner of the address.
     assert!(queued_actions(&store).iter().all(|action| action.kind == ActionKind::Submission));
+    assert_eq!(relay.received.lock().len(), 1);
     assert_store_is_clean(&store);
 }
 

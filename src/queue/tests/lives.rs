@@ -1,5 +1,5 @@
-//! Tests of what becomes of actions: each outcome, dependants, urgent and held actions, a relay or
-//! a store that fails, and a queue that is held because something is missing.
+//! Tests of what becomes of actions: outcomes, dependants, urgent and held actions, a relay or a
+//! store that fails, and a queue that is held.
 
 use super::*;
 

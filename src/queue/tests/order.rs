@@ -1,5 +1,5 @@
-//! Tests of the order to one address, of what a person asks for, of a wall clock that is set, and
-//! of submissions in a held queue.
+//! Tests of the order to one address, of what a person asks for, of a wall clock that is set, of
+//! copies of replies, and of submissions in a held queue.
 //!
 //! `scripted_relay` answers each local part in its own way: it refuses RCPT to `later` for now and
 //! to `never` for good, and the message to `refused`.
@@ -96,7 +96,7 @@ async fn later_mail_to_an_address_waits_for_earlier_mail_after_a_temporary_refus
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn order_is_kept_for_an_hour_unless_a_person_asks_for_an_action() {
+async fn order_is_kept_neither_for_ever_nor_if_a_person_asks_for_an_action() {
     let (clock, store, relay) = bed();
     let (port, _server) = relay.start().await;
     let first = redirect(&store, "first", &["later@example.net"]);

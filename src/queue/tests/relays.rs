@@ -1,5 +1,5 @@
-//! Tests of what relays require: TLS, passwords, LMTP, Unix sockets, few recipients, 7-bit text;
-//! and of reused connections.
+//! Tests of what relays require: TLS, passwords, LMTP, Unix sockets, few recipients, 7-bit text,
+//! ASCII addresses; of reused connections, surplus answers, and lines with dots.
 
 use super::*;
 use crate::model::ActionKind;
@@ -249,7 +249,7 @@ async fn login_uses_plain_or_login_and_its_failure_costs_no_attempts() {
 
 /// RFC 3207, RFC 8314 §3.3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn required_tls_needs_a_trusted_certificate_with_the_right_name() {
+async fn implicit_tls_verifies_the_certificate_and_required_tls_needs_an_offer() {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");

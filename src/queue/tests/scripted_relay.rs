@@ -29,7 +29,7 @@ pub(super) struct RelayedMail {
 pub(super) struct RelayBehaviour {
     /// After a greeting that does not begin with 220, the relay hangs up.
     pub(super) greeting: &'static str,
-    /// The lines of the answer to EHLO or LHLO.
+    /// The extensions in the answer to EHLO or LHLO.
     pub(super) offers: Vec<&'static str>,
     /// Further recipients of a transaction get 452.
     pub(super) max_recipients: usize,

@@ -1,4 +1,5 @@
-//! Reads accounts, addresses, vacation responses, told rows, deliveries and decisions.
+//! Reads accounts and their states, addresses, vacation responses, told rows, deliveries and
+//! decisions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -48,8 +48,11 @@ impl Txn<'_> {
             return faulty("it cannot be shared with more accounts");
         }
         for (with, rights) in &row.shares {
-            if *with == self.account || *with == AccountId::SITE {
+            if *with == self.account {
                 return faulty("a mailbox is not shared with its own account");
+            }
+            if *with == AccountId::SITE {
+                return faulty("there is no such account");
             }
             if *rights == 0 || *rights & !mailbox::ALL_RIGHTS != 0 {
                 return faulty("there is no such right");

@@ -78,7 +78,7 @@ impl Checker<'_> {
                     self.report(
                         Table::History,
                         &found.key,
-                        "the changes go backwards, or are of the future",
+                        "the key is damaged, or the changes go backwards or are of the future",
                         RowFix::Delete,
                     )?;
                 }
@@ -334,8 +334,8 @@ fn check_held_messages(
     Ok(())
 }
 
-/// Returns the key of a reference if its email, or tombstone, has the message. Otherwise reports
-/// the reference and returns `None`.
+/// Returns the key of a reference if its email, or tombstone, has the message or cannot be read.
+/// Otherwise reports the reference and returns `None`.
 fn held_by_email(
     read: &dyn RowReader,
     found: &Found<BlobRefs>,

@@ -49,8 +49,8 @@ pub struct CollectResult {
 /// Returns the rows that store a message at the time `at`, in the order of tables and keys. A
 /// message that belongs into a segment (`Segments::takes`) is first written to one, so that its row
 /// can name the place: `streamed` becomes a segment if it is this message, and otherwise `raw` is
-/// appended. Nothing is written if the store has the message undamaged in a segment that is not to
-/// be deleted: the row then names that place.
+/// appended. No segment is written if the store has the message undamaged in one that is not to be
+/// deleted: the row then names that place.
 ///
 /// The caller holds a guard of the segments from before the call until the rows are written.
 ///

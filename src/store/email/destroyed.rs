@@ -1,4 +1,4 @@
-//! Reads destroyed emails that can still be restored.
+//! Reads tombstones, and the destroyed emails that can still be restored.
 
 use crate::model::{AccountId, EmailId, EmailMetadata, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};

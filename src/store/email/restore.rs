@@ -1,7 +1,6 @@
 //! Restores destroyed emails.
 //!
-//! - A restored email gets a new id: an id that a client saw destroyed never comes back (RFC 8620
-//!   §5.2).
+//! - A restored email gets a new id, because clients saw the old one destroyed (RFC 8620 §5.2).
 //! - The tombstone of the old id gives up the message, so that no email is restored twice.
 
 use std::collections::BTreeSet;

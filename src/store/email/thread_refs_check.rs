@@ -2,8 +2,8 @@
 //! thread: a row of `thread_refs` for each key names the thread.
 //!
 //! A reference may be missing without a fault: a sweep drops references that were not seen for long
-//! and references to dead threads, and notes in `sweeps` how far it came. So an email whose
-//! references may be too old is not checked. Of the others:
+//! and references to dead threads, and notes in `sweeps` what it may have dropped. So an email
+//! whose references may be too old is not checked. Of the others:
 //!
 //! - An email joins the oldest live thread that its keys name. From then on each of its keys names
 //!   this thread, which lives, or a younger one. So a missing row is surely a fault if no reference

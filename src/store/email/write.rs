@@ -265,7 +265,7 @@ impl Txn<'_> {
             let next = EmailId::new(UtcMillis(at.0.saturating_add(1)), 0).received_at();
             if next == at {
                 return Err(Error::Conflict(
-                    "the end of time is full: give it another date".into(),
+                    "no free id was found from this date on: give it an earlier date".into(),
                 ));
             }
             at = next;

@@ -1,7 +1,8 @@
 //! The interface of storage engines: ordered keys in named tables. An engine knows nothing of mail.
 //!
-//! Every engine keeps this contract, which `suite` tests:
-//! - `get` and `scan` see every write that has returned, and no part of a write that has not.
+//! Every engine keeps this contract. `suite` tests what of it can be seen without a crash or an
+//! error:
+//! - `get` and `scan` see every write that has returned.
 //! - A snapshot shows one state, whatever is written later.
 //! - `write` writes each batch whole or not at all. What it wrote is durable when it returns,
 //!   except in the engine in memory. Batches apply in order, so a batch may assert what an earlier
@@ -9,9 +10,9 @@
 //! - Nothing is written of a stale batch. A batch is stale if one of its assertions fails, if one
 //!   of its accounts has another version than its base, or if an earlier batch of the same write is
 //!   stale and names one of its accounts. The other batches are written.
-//! - An engine that several processes share stores a version of each account. Every batch that
-//!   names the account raises it. Other engines need none, because the account's lock in memory is
-//!   enough: `base` may always be 0.
+//! - An engine that several processes share stores a version of each account. Every batch of the
+//!   account that is written raises it. Other engines need none, because the account's lock in
+//!   memory is enough: `base` may always be 0.
 //! - Before `write` writes a row, what was appended to the segments is durable.
 //! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 
@@ -365,8 +366,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         None
     }
 
-    /// Adds a backup to a directory of backups, and verifies it. Files that earlier backups have
-    /// are not written again. `Backup::written` is left 0.
+    /// Adds a backup to a directory of backups. Files that earlier backups have are not written
+    /// again. `Backup::written` is left 0.
     ///
     /// # Errors
     /// Those of the engine; `Conflict` if it has no disk.

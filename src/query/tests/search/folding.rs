@@ -1,5 +1,5 @@
-//! Tests folding and merging of the search index: searches in between, destroyed emails, and emails
-//! that change while a piece of a fold is being made.
+//! Tests folding and merging of the search index: searches in between, destroyed and imported
+//! emails, changes while a piece of a fold is being made, and ids that are used again.
 
 use super::*;
 use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
