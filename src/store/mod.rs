@@ -204,7 +204,7 @@ impl Store {
     /// process can open it meanwhile.
     ///
     /// # Errors
-    /// `Open`, with a remedy; those of the engine.
+    /// `Open`; those of the engine.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
@@ -214,7 +214,7 @@ impl Store {
     /// the store for writing meanwhile.
     ///
     /// # Errors
-    /// `Open`, with a remedy: there is no store, a service has it open, or it is damaged.
+    /// `Open`: there is no store, another process has it open for writing, or it is damaged.
     #[cfg(feature = "rocksdb")]
     pub fn open_read_only(
         dir: &Path,

@@ -279,7 +279,7 @@ mod tests {
     use crate::store::txn::snapshot::Snapshot;
 
     #[test]
-    fn every_position_of_a_long_listing_is_found_and_every_email_has_its_position() {
+    fn emails_are_found_by_position_and_positions_by_email() {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
         let (account, listing) = (
             AccountId(1),

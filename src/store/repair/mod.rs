@@ -35,7 +35,7 @@ pub struct RepairReport {
     pub repaired: Vec<AccountId>,
     /// The accounts of `repaired` whose history begins anew.
     pub history_restarted: Vec<AccountId>,
-    /// The number of rows that were written or deleted, without the marks.
+    /// The number of rows that were written or deleted to fix faults.
     pub written: u64,
     /// The first `MAX_LISTED` of the faults that `unrepaired_count` counts.
     pub unrepaired: Vec<Breach>,

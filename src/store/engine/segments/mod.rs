@@ -146,7 +146,7 @@ impl Segments {
     /// that an earlier process did not complete, but not if `is_read_only`.
     ///
     /// # Errors
-    /// `Open`, with a remedy.
+    /// `Open`.
     pub(super) fn open(
         engine: &Path,
         options: &Options,
