@@ -231,7 +231,7 @@ impl Store {
     /// format of an older one.
     ///
     /// # Errors
-    /// `Open` if a newer version wrote the store; those of the engine.
+    /// `Open`, for instance if a newer version wrote the store; those of the engine.
     pub fn open_engine(
         engine: Arc<dyn Engine>,
         options: &Options,

@@ -93,8 +93,8 @@ impl Store {
                 is_asked = true;
                 waiting.add(account, request);
             }
-            // Upkeep is also woken for requests that it failed to serve before, on a full disk for
-            // example.
+            // Upkeep is also woken for requests that wait already: it may have failed before it
+            // took them, on a full disk for example.
             is_asked && waiting.has(account)
         };
         if is_wakeup_due {

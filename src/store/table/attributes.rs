@@ -64,7 +64,7 @@ pub(crate) enum Tuning {
     OftenMissing,
     /// Rows are looked up by whole keys, many at a time.
     ByKey,
-    /// Values have some kilobytes, and are read one at a time.
+    /// Values may be long, and are read one at a time.
     LargeValues,
     /// Values may be messages, as earlier versions stored them: large, and written once.
     Messages,

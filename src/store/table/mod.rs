@@ -285,7 +285,7 @@ table! {
         key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
-    /// The bytes that an action sends, if they are not a message in `blobs`.
+    /// The own bytes of an action, which it sends before its message in `blobs`, if it names one.
     OutboxMessages = 31 "outbox_messages" {
         key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
