@@ -364,8 +364,8 @@ impl Store {
     }
 
     /// Files a message as `commit_message` does. `streamed` may have the bytes of `raw` on the disk
-    /// already. If it has other bytes, or the store has the message, `streamed` is deleted and not
-    /// used.
+    /// already. If it has other bytes, or the store has the message, or the message is too short
+    /// for a segment, `streamed` is deleted and not used.
     pub fn commit_streamed<T>(
         &self,
         accounts: &[AccountId],

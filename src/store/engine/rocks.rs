@@ -5,8 +5,8 @@
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
 //! - Recovery leaves out cancelled frames of the journal, and the last frame if it, or a message
-//!   that its rows may name, was not written whole: nobody was told that the rows of these frames
-//!   are durable. If recovery finds any other damage, the store is not opened.
+//!   that its rows may name, was not written whole: no write of the rows of these frames has
+//!   succeeded. If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Ranks: the position of an email in a long listing, and the email at a position, in O(log n)
 //! rows.
 //!
-//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing.
+//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing and
+//!   on the key of a hash.
 //! - An id is a boundary of level k if its keyed hash ends in k zero digits to the base 16. The
 //!   rank row of level k at boundary b counts the ids from b up to the next boundary of that level.
 //!   The index rows are level 0.

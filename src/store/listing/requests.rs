@@ -1,6 +1,6 @@
 //! What queries ask upkeep to do with listings.
 //!
-//! Requests are bounded (`limits::MAX_LISTING_REQUESTS`) and held in memory alone. One that is lost
+//! Requests are bounded (`limits::MAX_LISTING_REQUESTS`) and kept in memory alone. One that is lost
 //! is made again by the next query that the listing would serve.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -201,8 +201,8 @@ table! {
         key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OrderedAfter(8)]
     }
-    /// The emails of each thread that a listing has, newest first. For the listing of every email
-    /// of all mail, `EmailByThread` is used instead.
+    /// The emails that a listing of a filter on emails has, by thread, newest first in each. For
+    /// the listing of every email of all mail, `EmailByThread` is used instead.
     MailboxThreadIndex = 14 "mailbox_thread_index" {
         key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OrderedAfter(9)]

@@ -1,5 +1,5 @@
 //! A store that is opened for reading only: no file is created or changed. The rows that only the
-//! journal has are held in memory.
+//! journal has are kept in memory.
 
 use std::fmt;
 use std::fs::File;

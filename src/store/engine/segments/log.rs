@@ -7,8 +7,8 @@
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
-//!   that were appended before it and not synced: if one of them is lost, nobody was told that the
-//!   frame is durable.
+//!   that were appended before it and not synced: if one of them is lost, the sync of the frame did
+//!   not succeed.
 //! - Between the frames are values, places that were never written, and what an earlier process or
 //!   a power failure left unfinished. A reader steps from frame to frame, and where no whole frame
 //!   begins it searches for the next frame of the log.
@@ -105,7 +105,8 @@ impl Segments {
         state.last_id = state.last_id.max(place.segment);
     }
 
-    /// Calls `each` with every frame of the log that begins at or behind a place, in their order.
+    /// Calls `each` with every whole frame of the log that begins at or behind a place, in their
+    /// order.
     ///
     /// # Errors
     /// `Open` if a segment cannot be read, or if a frame of the log or the header of any frame is

@@ -20,7 +20,7 @@ pub(super) struct Segment {
     pub(super) id: SegmentId,
     pub(super) path: PathBuf,
     pub(super) places: Mutex<Places>,
-    /// The place up to which the disk has space for the file.
+    /// The place up to which the disk was asked for space for the file.
     allocated: AtomicU64,
     /// Everything before this place is durable, and is not written any more.
     #[cfg(test)]

@@ -35,7 +35,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_part_of_a_value_is_read_also_after_reopening() {
+fn parts_of_values_are_read_also_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let lengths = [0, 1, 4096, 65_536, 131_071, 131_072, 131_073, 400_000];
     let segments = open(dir.path());

@@ -124,7 +124,7 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) thresholds: Thresholds,
 }
 
-/// Is told how far a check has come, and may end it.
+/// Learns how far a check has come, and may end it.
 pub(in crate::store) trait CheckObserver {
     /// Called when the check of an account begins; account 0 stands for the shared tables.
     fn enter(&self, account: AccountId);
