@@ -193,7 +193,7 @@ impl Checker<'_> {
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
             // Whether a listing of a length between `below` and `above` has ranks depends on its
-            // past. The stored answer is accepted, but if history begins anew, only between them.
+            // past. The stored answer is accepted; if history begins anew, only at such a length.
             let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
                     stats.total > self.options.ranking.above

@@ -1,4 +1,4 @@
-//! The places in one segment: which bytes of its file belong to which call of `append`.
+//! Gives each call of `append` its place in the file of a segment.
 
 use std::collections::BTreeSet;
 use std::fs::File;
