@@ -37,6 +37,8 @@ pub enum TraceError {
     Journal(#[source] std::io::Error),
     #[error("logging is already set up")]
     Again,
+    #[error("the running log does not take another level")]
+    Reload,
 }
 
 /// A handle of the running log, which changes its level.
@@ -53,10 +55,10 @@ impl LevelHandle {
     /// Replaces the level of the running log.
     ///
     /// # Errors
-    /// `Level` if the text is not a level, `Again` if the log does not take a new one. The old
-    /// level stays.
+    /// `Level` if the text is neither a level nor directives, `Reload` if the log does not take a
+    /// new one. The old level stays.
     pub fn set_level(&self, level: &str) -> Result<(), TraceError> {
-        if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Again) }
+        if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Reload) }
     }
 }
 
@@ -85,8 +87,8 @@ fn filter(level: &str) -> Result<EnvFilter, TraceError> {
 /// Sets up logging for the whole process. May be called only once.
 ///
 /// # Errors
-/// `Level` if the level is none, `Journal` if the journal cannot be reached, `Again` if a logger
-/// was set up before.
+/// `Level` if the text is neither a level nor directives, `Journal` if the journal cannot be
+/// reached, `Again` if a logger was set up before.
 pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
     let (filter, handle) = reload::Layer::<EnvFilter, Registry>::new(filter(&settings.level)?);
     let journal = match settings.output {
@@ -103,8 +105,8 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
             None,
             Some(
                 fmt::layer()
-                    // They would be reported by `eprintln!`, which panics if standard error cannot
-                    // be written.
+                    // `eprintln!` would report errors of the log itself, and panics if standard
+                    // error cannot be written.
                     .log_internal_errors(false)
                     .with_writer(std::io::stderr)
                     .with_ansi(colours)

@@ -204,7 +204,7 @@ impl Store {
     /// process can open it meanwhile.
     ///
     /// # Errors
-    /// `Open`, with a remedy; those of the engine.
+    /// `Open`; those of the engine.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
@@ -214,7 +214,7 @@ impl Store {
     /// the store for writing meanwhile.
     ///
     /// # Errors
-    /// `Open`, with a remedy: there is no store, a service has it open, or it is damaged.
+    /// `Open`: there is no store, another process has it open for writing, or it is damaged.
     #[cfg(feature = "rocksdb")]
     pub fn open_read_only(
         dir: &Path,
@@ -231,7 +231,7 @@ impl Store {
     /// format of an older one.
     ///
     /// # Errors
-    /// `Open` if a newer version wrote the store; those of the engine.
+    /// `Open`, for instance if a newer version wrote the store; those of the engine.
     pub fn open_engine(
         engine: Arc<dyn Engine>,
         options: &Options,
@@ -364,8 +364,8 @@ impl Store {
     }
 
     /// Files a message as `commit_message` does. `streamed` may have the bytes of `raw` on the disk
-    /// already. If it has other bytes, or the store has the message, `streamed` is deleted and not
-    /// used.
+    /// already. If it has other bytes, or the store has the message, or the message is too short
+    /// for a segment, `streamed` is deleted and not used.
     pub fn commit_streamed<T>(
         &self,
         accounts: &[AccountId],

@@ -5,8 +5,8 @@
 //!   (`Engine::is_shared`).
 //! - Every write syncs the journal, so mail that was acknowledged is on the disk.
 //! - Recovery leaves out cancelled frames of the journal, and the last frame if it, or a message
-//!   that its rows may name, was not written whole: nobody was told that the rows of these frames
-//!   are durable. If recovery finds any other damage, the store is not opened.
+//!   that its rows may name, was not written whole: no write of the rows of these frames has
+//!   succeeded. If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
 #[cfg(test)]
@@ -58,7 +58,7 @@ impl RocksEngine {
     /// Opens the store in a directory, and creates what is missing.
     ///
     /// # Errors
-    /// `Open`, with a remedy; `Full` or `Io` if the rows of the journal cannot be written.
+    /// `Open`; `Full` or `Io` if the rows of the journal cannot be written.
     pub fn open(dir: &Path, settings: &Options) -> Result<Self, Error> {
         let (mut options, families) = tuning::database_options(settings);
         options.create_if_missing(true);
@@ -125,9 +125,9 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
     options
 }
 
-/// Moves an iterator as `each` says. It moves only when `each` asks for another row: behind the
-/// last wanted row there may be remains of thousands of deleted rows, and the iterator would step
-/// over all of them.
+/// Moves an iterator by the step `first`, and then as `each` says. After that it moves only when
+/// `each` asks for another row: behind the last wanted row there may be remains of thousands of
+/// deleted rows, and the iterator would step over all of them.
 fn walk<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
     first: WalkStep,

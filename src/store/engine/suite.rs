@@ -1,7 +1,7 @@
 //! Tests of the contract of engines.
 //!
 //! Every engine must pass `check_engine`, and an engine that several processes may share must pass
-//! `check_shared_engine`, too. Both functions panic at the first breach.
+//! `check_shared_engine`, too. Both functions panic at the first failure.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

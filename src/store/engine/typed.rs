@@ -1,7 +1,7 @@
 //! Reads rows by the types of their keys and values instead of by bytes.
 //!
 //! - A `KeyRange` says which rows of a table, and in which order. Its bounds are leading fields of
-//!   keys (`Prefix`), so the rows under any prefix are neighbours.
+//!   keys (`Prefix`), or the place where an earlier scan stopped.
 //! - `TypedRead` adds typed reads to every `RowReader`: an engine, a snapshot, a transaction.
 
 use std::marker::PhantomData;
@@ -79,8 +79,9 @@ type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 
 /// Reads a table by its types of keys and rows.
 ///
-/// Every function fails with the errors of the engine, and with `Corrupt` if a key or a row that it
-/// decodes is damaged. `row_if_any` and `keys_or_damage` hand `Corrupt` over as a value instead.
+/// Every function fails with the errors of the engine and of its callbacks, and with `Corrupt` if a
+/// key or a row that it decodes is damaged. `row_if_any` and `keys_or_damage` hand `Corrupt` over
+/// as a value instead.
 pub(crate) trait TypedRead: RowReader {
     /// Returns the row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {

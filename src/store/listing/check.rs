@@ -47,8 +47,8 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
-    /// Checks the listings of all mail and of each mailbox, and then each mailbox's row, which has
-    /// the statistics of its listings.
+    /// Checks the listings of all mail and of each mailbox that is not destroyed, and the row of
+    /// each mailbox, which has the statistics of its listings.
     pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
@@ -193,7 +193,7 @@ impl Checker<'_> {
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
             // Whether a listing of a length between `below` and `above` has ranks depends on its
-            // past, so the stored answer is accepted. If history begins anew, the length decides.
+            // past. The stored answer is accepted; if history begins anew, only at such a length.
             let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
                     stats.total > self.options.ranking.above
@@ -296,9 +296,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks a list row that was not expected. A row whose interval has ended is right unless
-    /// history begins anew. A live row, with `removed` 0, is right only if its email is one of
-    /// `unknown`.
+    /// Checks a list row that was not expected. A row whose interval has ended is right if the
+    /// interval is possible and history does not begin anew. A live row, with `removed` 0, is right
+    /// only if its email is one of `unknown`.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,
@@ -319,7 +319,7 @@ impl Checker<'_> {
             };
         }
         if removed <= added || removed > newest {
-            let what = "an interval that ends before it begins, or in the future";
+            let what = "an interval that does not end after it begins, or ends in the future";
             return self.report(Table::MailboxEmailList, key, what, RowFix::Delete);
         }
         if self.options.restart_history {

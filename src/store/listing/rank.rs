@@ -1,7 +1,8 @@
 //! Ranks: the position of an email in a long listing, and the email at a position, in O(log n)
 //! rows.
 //!
-//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing.
+//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing and
+//!   on the key of a hash.
 //! - An id is a boundary of level k if its keyed hash ends in k zero digits to the base 16. The
 //!   rank row of level k at boundary b counts the ids from b up to the next boundary of that level.
 //!   The index rows are level 0.
@@ -279,7 +280,7 @@ mod tests {
     use crate::store::txn::snapshot::Snapshot;
 
     #[test]
-    fn every_position_of_a_long_listing_is_found_and_every_email_has_its_position() {
+    fn emails_are_found_by_position_and_positions_by_email() {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
         let (account, listing) = (
             AccountId(1),

@@ -195,7 +195,7 @@ impl Snapshot<'_> {
                 .read
                 .count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
         }
-        // Counts the emails from `id` to the end: on each level the rank rows behind `id`, up to
+        // Counts the emails from `id` to the end: on each level the rank rows from `id` on, up to
         // the first boundary of the level above.
         let rows = Levels { account, listing };
         let (mut level, mut end, mut first, mut counted) = (top_level(stats.total), None, None, 0);

@@ -1,6 +1,6 @@
 //! What queries ask upkeep to do with listings.
 //!
-//! Requests are bounded (`limits::MAX_LISTING_REQUESTS`) and held in memory alone. One that is lost
+//! Requests are bounded (`limits::MAX_LISTING_REQUESTS`) and kept in memory alone. One that is lost
 //! is made again by the next query that the listing would serve.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,8 +93,8 @@ impl Store {
                 is_asked = true;
                 waiting.add(account, request);
             }
-            // Upkeep is also woken for requests that it failed to serve before, on a full disk for
-            // example.
+            // Upkeep is also woken for requests that wait already: it may have failed before it
+            // took them, on a full disk for example.
             is_asked && waiting.has(account)
         };
         if is_wakeup_due {

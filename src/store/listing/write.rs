@@ -2,8 +2,8 @@
 //!
 //! - The shape `Threads` shows the exemplar of each thread, the newest email that matches. If a
 //!   change moves the exemplar, the old one leaves and the new one enters.
-//! - The history of a listing has one row for each interval in which an email was shown. The row of
-//!   an interval that has ended is not written again.
+//! - A row of a listing's history is an interval in which an email was shown. The row of an
+//!   interval that has ended is not written again.
 
 use crate::model::{
     AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing,

@@ -39,8 +39,9 @@ impl Txn<'_> {
         Ok((id, carrier))
     }
 
-    /// Cancels a submission and removes its action, if nothing was sent yet and no attempt is under
-    /// way. Returns whether the submission is canceled now; also `true` if it was canceled before.
+    /// Cancels a submission and removes its action, if all recipients are outstanding and no
+    /// attempt is under way. Returns whether the submission is canceled now; also `true` if it was
+    /// canceled before.
     ///
     /// # Errors
     /// `NotFound`.

@@ -1,5 +1,5 @@
-//! Writes the mark, the rows and the end of a repair. While an account is marked, only its repair
-//! writes it.
+//! Writes the mark, the rows and the end of a repair, and deletes references and wake-ups that name
+//! nothing. While an account is marked, only its repair writes it.
 
 use crate::model::{DataType, MaintainedListing};
 use crate::store::engine::Table;

@@ -2,8 +2,8 @@
 //! (`docs/storage.md`, "Decide which row is right").
 //!
 //! - A repair first marks the account, by a row of the site. Until the mark is gone, other commits
-//!   to the account are refused, and snapshots do not read the account's rows in the tables that a
-//!   repair rewrites (`RepairMethod::closes_account`).
+//!   to the account are refused, and so are reads of the account by snapshots, in the tables that a
+//!   repair rewrites (`RepairMethod::closes_account`, `RepairGuard`).
 //! - A marked account is checked in rounds, each of which writes the rows that it finds wrong, or
 //!   leaves some of them to a round with wider options.
 //! - A repair may be killed at any point: the mark stays, and a later repair goes on.
@@ -35,7 +35,7 @@ pub struct RepairReport {
     pub repaired: Vec<AccountId>,
     /// The accounts of `repaired` whose history begins anew.
     pub history_restarted: Vec<AccountId>,
-    /// The number of rows that were written or deleted, without the marks.
+    /// The number of rows that were written or deleted to fix faults.
     pub written: u64,
     /// The first `MAX_LISTED` of the faults that `unrepaired_count` counts.
     pub unrepaired: Vec<Breach>,

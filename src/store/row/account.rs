@@ -139,8 +139,8 @@ pub struct AccountStateRow {
     pub last_account: u32,
     /// The high mark of each data type, by `DataType as usize`.
     pub high: [ModSeq; DataType::ALL.len()],
-    /// The low mark of each data type. A client whose state is this mark or a later one can be told
-    /// all changes since.
+    /// The low mark of each data type. To a client whose state is this mark or a later one, all
+    /// changes since can be reported.
     pub low: [ModSeq; DataType::ALL.len()],
     /// Bytes of the emails that are not destroyed, trace prefixes included.
     pub bytes: u64,

@@ -156,7 +156,7 @@ pub(super) fn read_variant_number<T: Copy>(
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
-/// Returns a row of `outbox_messages`: the version, then the bytes that an action sends.
+/// Returns a row of `outbox_messages`: the version, then an action's own bytes.
 #[must_use]
 pub fn encode_outbox_message(bytes: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(bytes.len().saturating_add(1));

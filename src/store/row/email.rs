@@ -9,8 +9,8 @@ use crate::model::{
 };
 use crate::store::engine::Table;
 
-/// Frequent keywords, which are written as their position in this list. New ones may only be added
-/// at the end.
+/// Frequent keywords, which are written as their position in this list, counted from 1. New ones
+/// may only be added at the end.
 const COMMON_KEYWORDS: [&str; 8] = [
     keyword::SEEN,
     keyword::FLAGGED,

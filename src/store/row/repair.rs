@@ -5,7 +5,8 @@
 pub enum RepairScope {
     /// Those that are wrong. If clients may have seen one, the repair goes on as a `Rebuild`.
     Repair,
-    /// The rows that searches use, made from the messages by this version. Clients see no change.
+    /// The rows that searches use, if one is not as this version makes it from the message. Clients
+    /// see no change.
     Reindex,
     /// Every derived row, made by this version. The history begins anew.
     Rebuild,

@@ -1,4 +1,4 @@
-//! Rows round trip, and any bytes are a row or an error.
+//! Rows round trip, any bytes are a row or an error, and newer versions are refused.
 
 use proptest::prelude::*;
 

@@ -113,8 +113,8 @@ impl Txn<'_> {
 
     /// Records that a run failed, or that something it decided was not done. Keeps the newest
     /// `limits::MAX_SCRIPT_ERRORS` records, and cuts the message off after
-    /// `limits::MAX_SCRIPT_ERROR_BYTES`. A record takes the place of one with the same script, line
-    /// and message, so that many messages with one fault do not drive out other faults.
+    /// `limits::MAX_SCRIPT_ERROR_BYTES`. A record replaces one with the same script, line and
+    /// message, so that many messages with one fault do not drive out other faults.
     pub fn add_script_error(&mut self, error: &ScriptError) -> Result<(), Error> {
         let key = self.account_key();
         // A damaged row must not keep mail from being delivered: it is replaced.

@@ -3,7 +3,8 @@
 //!
 //! - A fold is made of token rows, which are inverted into blocks.
 //! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
-//!   piece by piece, without emails that no longer exist. Folds of the last level are not merged.
+//!   piece by piece, without the emails that are destroyed by then. Folds of the last level are not
+//!   merged.
 //! - Folding comes before merging, unless four times `fan` folds of the first level wait.
 
 use std::collections::BTreeMap;

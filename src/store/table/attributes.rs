@@ -16,13 +16,13 @@ pub(crate) enum Home {
 /// How a repair corrects the rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairMethod {
-    /// Row by row. Nobody else can read these rows of the account meanwhile (`RepairGuard`).
+    /// Row by row. Reads of the account in the table are refused meanwhile (`RepairGuard`).
     Rows,
     /// Row by row, as changes of the directory. The rows can be read meanwhile.
     Directory,
     /// Field by field of the account's state row, which can be read meanwhile.
     State,
-    /// The search index as a whole. Nobody else can read these rows of the account meanwhile.
+    /// The search index as a whole. Reads of the account in the table are refused meanwhile.
     SearchIndex,
     /// A row that names something that does not exist is deleted by an ordinary commit of its
     /// account. The rows of an account are spread over the table, so one pass serves all accounts.
@@ -46,7 +46,7 @@ pub(crate) enum StrayKind {
 }
 
 impl RepairMethod {
-    /// Whether nobody else can read these rows of an account while it is repaired.
+    /// Whether reads of an account in such a table are refused while the account is repaired.
     pub(crate) const fn closes_account(self) -> bool {
         matches!(self, Self::Rows | Self::SearchIndex)
     }
@@ -64,7 +64,7 @@ pub(crate) enum Tuning {
     OftenMissing,
     /// Rows are looked up by whole keys, many at a time.
     ByKey,
-    /// Values have some kilobytes, and are read one at a time.
+    /// Values may be long, and are read one at a time.
     LargeValues,
     /// Values may be messages, as earlier versions stored them: large, and written once.
     Messages,

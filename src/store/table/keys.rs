@@ -37,7 +37,8 @@ key! {
     /// emails of the section.
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
-    /// An email that is in a mailbox and matches a listing filter, under its thread, newest first.
+    /// An email that is in a mailbox and matches a listing filter on emails, under its thread,
+    /// newest first.
     ThreadIndexKey {
         account: AccountId,
         mailbox: MailboxUid,
@@ -99,7 +100,8 @@ key! {
     /// A time at which the newest change number of an account was noted.
     HistoryKey { account: AccountId, at: KeyTime }
 
-    /// A sweep over the rows of an account in one table. `number` tells which sweep (`txn::sweep`).
+    /// A sweep over a table, or over the rows of the account in it. `number` tells which sweep
+    /// (`txn::sweep`).
     SweepKey { account: AccountId, number: u8 }
 
     UploadKey { account: AccountId, user: AccountId, blob: BlobHash }

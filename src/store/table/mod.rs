@@ -201,8 +201,8 @@ table! {
         key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [OrderedAfter(8)]
     }
-    /// The emails of each thread that a listing has, newest first. For the listing of every email
-    /// of all mail, `EmailByThread` is used instead.
+    /// The emails that a listing of a filter on emails has, by thread, newest first in each. For
+    /// the listing of every email of all mail, `EmailByThread` is used instead.
     MailboxThreadIndex = 14 "mailbox_thread_index" {
         key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [NewestFirst, OrderedAfter(9)]
@@ -285,7 +285,7 @@ table! {
         key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]
     }
-    /// The bytes that an action sends, if they are not a message in `blobs`.
+    /// The own bytes of an action, which it sends before its message in `blobs`, if it names one.
     OutboxMessages = 31 "outbox_messages" {
         key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: [Queue, OrderedAfter(4)]

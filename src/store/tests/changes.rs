@@ -1,4 +1,5 @@
-//! The answers of /changes for emails and threads, state by state (RFC 8620 §5.2, RFC 8621 §3).
+//! The answers of /changes for emails and threads, state by state (RFC 8620 §5.2, RFC 8621 §3), and
+//! damage of change indexes.
 
 use super::fixture::fixture;
 use super::*;

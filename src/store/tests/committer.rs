@@ -42,7 +42,7 @@ fn an_unreachable_engine_fails_writes_and_does_not_poison_the_store() {
 }
 
 #[test]
-fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
+fn concurrent_commits_to_few_accounts_lose_nothing() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine);
     make_account(&store, AccountId(2));

@@ -1,4 +1,5 @@
-//! The collection of messages and the expiry of other rows, each at the boundary of its time.
+//! The collection of messages and the expiry of other rows, at the boundaries of their times; what
+//! damaged rows do not stop, and the correction of decisions.
 
 use super::fixture::{DAY, GRACE, MS, fixture, raw};
 use super::*;
@@ -130,7 +131,7 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     }
     assert_eq!((steps, fixture.rows(Table::BlobPurge)), (3, 4));
     assert_clean(&fixture.store);
-    // The next round begins a month after this one began.
+    // A month later, the sweep finds nothing more.
     fixture.clock.advance(30 * DAY - MS);
     fixture.on(AccountId::SITE, |txn| txn.collect_blobs(fixture.upto(DAY), 9)).unwrap();
     assert_eq!(fixture.rows(Table::Blobs), 1);

@@ -33,7 +33,7 @@ fn an_email_of_a_full_millisecond_gets_the_next_one_at_little_cost() {
 }
 
 #[test]
-fn an_email_at_the_end_of_time_is_refused() {
+fn an_email_is_refused_if_the_last_millisecond_is_full() {
     let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     // Ids descend with time.

@@ -1,5 +1,5 @@
-//! Restoring, purging, expiry and collection of emails, each at the boundary of its time, and after
-//! a failure at every write.
+//! Restoring and purging of emails, history and destroyed mailboxes, at the boundaries of their
+//! times, and after a failure at every write.
 
 use super::fixture::{DAY, Fixture, GRACE, MS, PREFIX, fixture, raw};
 use super::*;
@@ -42,7 +42,7 @@ fn a_destroyed_email_is_restored_once_under_a_new_id() {
     );
     assert_eq!((email.received_at, email.created), (UtcMillis(1), before.modseq.next()));
     assert_eq!(snapshot.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
-    // /changes still reports the old id as destroyed, and the new id as created.
+    // /changes reports the new id as created. The tombstone of the old id stays.
     let since = ClientState::at(before.modseq);
     let changes = snapshot.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));

@@ -121,7 +121,7 @@ fn path_that_begins_with_a_role_leads_below_the_mailbox_of_that_role() {
     assert_eq!(find("trash/2026"), None);
     let year = create("trash/2026");
     assert!(year.is_some());
-    // The second delivery finds what the first one made.
+    // The second call finds what the first one made.
     assert_eq!((create("trash/2026"), find("Trash/2026")), (year, year));
     assert_eq!(find("Papierkorb/2026"), year);
     let month = create("trash/2026/11");

@@ -1,4 +1,5 @@
-//! Scripts are stored byte for byte, one of them is active, and clients learn of each change.
+//! Scripts are stored byte for byte, one of them is active, and clients learn of each change. Also
+//! failed runs, hits of rules, and what the `duplicate` test remembers.
 
 use super::fixture::{DAY, Fixture, MS, fixture};
 use super::*;
@@ -111,7 +112,7 @@ fn newest_failed_runs_are_kept() {
     // The newest `limits::MAX_SCRIPT_ERRORS`, which are 50.
     assert_eq!(lines, (10..60).rev().collect::<Vec<u32>>());
     assert!(errors.iter().all(|error| error.message.len() == limits::MAX_SCRIPT_ERROR_BYTES));
-    // One that repeats another takes its place.
+    // One that repeats another replaces it, as the newest.
     for at in 60..200 {
         let again = ScriptError { at: UtcMillis(at), ..error(10) };
         fixture.done(|txn| txn.add_script_error(&again)).unwrap();

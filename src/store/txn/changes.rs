@@ -5,7 +5,7 @@
 //! - An object that was created after `ClientState::base` is reported as created, even if it
 //!   changed since.
 //! - A destroyed object is left out only if it was created after `ClientState::mark`. If it was
-//!   created earlier, the client may have been told of it.
+//!   created earlier, the client may know it.
 
 use std::fmt::Display;
 
@@ -18,15 +18,15 @@ use crate::store::table::keys::{EmailKey, ModSeqKey, ThreadIdKey};
 use crate::store::table::{self, EmailByModseq, Mailboxes, Table, ThreadByModseq, Threads};
 use crate::store::txn::snapshot::Snapshot;
 
-/// The changes that a client has been told.
+/// Which changes a client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientState {
-    /// The client was told all changes up to this one.
+    /// The client knows all changes up to this one, except as `last` says.
     pub mark: ModSeq,
     /// The mark with which the client began to catch up. Equals `mark` if it has caught up.
     pub base: ModSeq,
-    /// If the change `mark` changed several mailboxes, the last one that was told; `u32::MAX` if
-    /// all were.
+    /// If the change `mark` changed several mailboxes, the last one that was reported; `u32::MAX`
+    /// if all were.
     pub last: u32,
 }
 
@@ -36,8 +36,8 @@ impl ClientState {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether the client is still to be told of a mailbox: of the one with the uid `number`, last
-    /// changed by the change `at`.
+    /// Whether the last change of a mailbox is still to be reported to the client: the change `at`
+    /// of the mailbox with the uid `number`.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
@@ -51,7 +51,7 @@ pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) updated: ModSeq,
 }
 
-/// A table that lists objects by their last change, and the range of the changes to be told.
+/// A table that lists objects by their last change, and the range of the changes to report.
 pub(in crate::store) struct ChangeIndex<T: Table> {
     pub(in crate::store) data: DataType,
     pub(in crate::store) range: KeyRange<T>,
@@ -173,9 +173,9 @@ impl Snapshot<'_> {
         Ok(Some(out))
     }
 
-    /// The mark of a client that was told all changes of a data type: the high mark, but not less
-    /// than `since.mark`, which may come from another data type (`jmap::guest`). `None` if changes
-    /// since the state cannot be told.
+    /// The mark of a client that knows all changes of a data type: the high mark, but not less than
+    /// `since.mark`, which may come from another data type (`jmap::guest`). `None` if changes since
+    /// the state cannot be reported.
     fn high_mark_since(
         &self,
         account: AccountId,
@@ -229,8 +229,8 @@ impl Snapshot<'_> {
                 (true, _) => {}
                 (false, true) => changes.created.push(uid),
                 (false, false) => {
-                    // What the client was told between `base` and `mark` is not stored, so the
-                    // comparison is with `base`.
+                    // What was reported to the client between `base` and `mark` is not stored, so
+                    // the comparison is with `base`.
                     only_counts &= mailbox.updated_not_counts <= since.base;
                     changes.updated.push(uid);
                 }

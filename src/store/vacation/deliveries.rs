@@ -78,9 +78,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes up to `limit` expired records of transactions, and up to `limit` decisions older
-    /// than `limits::DECISION_RETENTION`, oldest first; `limit` is at least 1. Returns whether more
-    /// may be left.
+    /// Deletes up to `limit` expired records of transactions, and up to `limit` decisions of at
+    /// least the age `limits::DECISION_RETENTION`, oldest first; `limit` is at least 1. Returns
+    /// whether more may be left.
     pub fn expire_deliveries_and_decisions(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account;
         let mut expired = Vec::new();

@@ -27,7 +27,7 @@ pub(crate) fn copy_store(from: &Path, to: &Path) {
     panic!("the files change while they are copied");
 }
 
-/// Returns the files below a directory with their lengths and times, sorted.
+/// Returns the files below a directory, except its lock, with their lengths and times, sorted.
 fn files_below(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = dirs.pop() {

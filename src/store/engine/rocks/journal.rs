@@ -79,7 +79,7 @@ pub(super) struct Journal {
 #[derive(Debug)]
 struct JournalState {
     position: Position,
-    /// Bytes of frames of rows since a flush was requested.
+    /// Bytes of frames of rows since a write last requested a flush.
     unflushed: u64,
     /// The number of the last frame that an earlier process appended, if its rows do not count and
     /// it is still to be cancelled.
@@ -91,7 +91,7 @@ struct JournalState {
 /// Encodes a row of a frame at the end of `out`.
 ///
 /// # Errors
-/// `Io` if the key or the value has 4 GiB or more.
+/// `Io` if the key or the value has `u32::MAX` bytes or more.
 pub(super) fn encode_put(put: &Put, out: &mut Vec<u8>) -> Result<(), Error> {
     let length = |bytes: &[u8]| {
         u32::try_from(bytes.len())
@@ -193,7 +193,7 @@ fn read_frames(
 /// Returns the rows that the log of a store has and its tables do not.
 ///
 /// # Errors
-/// `Open`, with a remedy.
+/// `Open`.
 pub(super) fn unflushed_rows(db: &DB, segments: &Segments) -> Result<StagedRows, Error> {
     let mut rows = StagedRows::new();
     if let Some(position) = read_position(db)? {
@@ -210,14 +210,15 @@ impl Journal {
     /// has.
     ///
     /// # Errors
-    /// `Open`, with a remedy; those of writing.
+    /// `Open`; those of writing.
     pub(super) fn open(db: &DB, segments: &Segments, max_bytes: u64) -> Result<Self, Error> {
         let from = match read_position(db)? {
             Some(position) => position,
             None => begin(db, segments)?,
         };
         let flushed = AtomicU32::new(from.place.segment);
-        // Later frames count only if these do, also after a power failure.
+        // Frames that are appended later count only if those behind `from` do, also after a power
+        // failure.
         segments.sync_behind(from.place)?;
         let JournalEnd { position, lost } = read_frames(segments, from, &mut |at, puts| {
             let mut batch = WriteBatch::default();

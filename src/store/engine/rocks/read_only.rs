@@ -1,5 +1,5 @@
 //! A store that is opened for reading only: no file is created or changed. The rows that only the
-//! journal has are held in memory.
+//! journal has are kept in memory.
 
 use std::fmt;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::store::error::Error;
 /// Opens the store in a directory for reading, without creating or changing a file.
 ///
 /// # Errors
-/// `Open`, with a remedy; also while another process has the store open for writing.
+/// `Open`, also while another process has the store open for writing.
 pub(in crate::store) fn open_read_only(
     dir: &Path,
     settings: &Options,

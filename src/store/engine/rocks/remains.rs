@@ -5,10 +5,10 @@
 //! - A *neighbourhood* is the rows of a table whose keys differ only in the email, with which they
 //!   end. Only tables that are tuned as `NewestFirst` are looked after. `Deletions` counts the rows
 //!   that are deleted in each neighbourhood, as when thousands of emails are destroyed at once.
-//! - Once a neighbourhood has many deletions and no more are added, `clear_deleted` looks for runs
-//!   of remains between two live rows, and compacts from the first run to the last. Looking costs
-//!   as much as was deleted, and nothing is compacted if there is no run: replies delete rows of
-//!   listings too, but scattered ones.
+//! - Once a neighbourhood has many deletions and no more are added, or once it has very many,
+//!   `clear_deleted` looks for runs of remains without a live row in between, and compacts from the
+//!   first run to the last. The cost of looking grows with the deletions, and nothing is compacted
+//!   if there is no run: a new email in a thread deletes rows of listings too, but scattered ones.
 //! - A read that steps over many remains before that has the memtable flushed
 //!   (`flush_after_remains`). That alone does not suffice: RocksDB may move a file down to the
 //!   lowest level as it is, with the deletions in it.
@@ -200,9 +200,9 @@ impl RocksEngine {
     }
 
     /// Returns the key at which the first run of remains begins, and the key at which the last run
-    /// ends. A run has at least `MIN_CLEARED_REMAINS`. `None` if no run is found, since the remains
-    /// are scattered among live rows. Runs behind too many live rows (`LIVE_PER_DELETED`) are not
-    /// found.
+    /// ends. A run has at least `MIN_CLEARED_REMAINS`. `None` if no run is found, as when the
+    /// remains are scattered among live rows. Runs behind too many live rows (`LIVE_PER_DELETED`)
+    /// are not found.
     fn runs(&self, table: Table, deleted: &DeletedRange) -> Result<Option<[Vec<u8>; 2]>, Error> {
         // Behind every row of the neighbourhood.
         let end = [common_prefix(&deleted.last), &[0xff; ID_BYTES + 1]].concat();

@@ -25,7 +25,7 @@ pub(super) fn database_options(
     // missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
-    // The rows in files must be those up to one position (`journal`).
+    // Files must have every row up to the position that is in files (`journal`).
     options.set_atomic_flush(true);
     // Only one thread writes at a time, under the lock of the journal.
     options.set_allow_concurrent_memtable_write(false);
@@ -91,8 +91,8 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
     if table.has_tuning(Tuning::NewestFirst) {
-        // A file is compacted only if 3,900 of 4,096 neighbouring entries are deletions: every
-        // reply leaves some, and they do not justify rewriting a file.
+        // A file is compacted for its deletions only if 3,900 of 4,096 neighbouring entries are
+        // deletions: new emails in threads leave some, which do not justify rewriting a file.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
     if table.has_tuning(Tuning::Incompressible) {
@@ -101,8 +101,8 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
     if table.has_tuning(Tuning::Messages) {
-        // Messages in rows, which earlier versions wrote, are in RocksDB's blob files, so that
-        // compaction does not write them again.
+        // Longer messages in rows, which earlier versions wrote, are in RocksDB's blob files, so
+        // that compaction does not write them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
         options.set_blob_file_size(256 * MIB as u64);

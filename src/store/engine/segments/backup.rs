@@ -291,7 +291,8 @@ pub(in crate::store::engine) fn restore(
     restore().map_err(|error| failed(&error))
 }
 
-/// Verifies the checksum of what a backup has of a segment, and copies it to another file.
+/// Verifies the checksum of what a backup has of a segment. Copies that to the file `to`, if there
+/// is one.
 fn check_part(path: &Path, to: Option<&File>, part: CopiedPart) -> io::Result<()> {
     let mut hasher = crc32fast::Hasher::new();
     let end = copy_range(&File::open(path)?, to, 0..part.length, &mut hasher)?;

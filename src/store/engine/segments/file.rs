@@ -28,8 +28,8 @@ pub(super) const FRAME_HEADER_BYTES: u64 = FRAME_HEADER_LENGTH as u64;
 const FRAME_HEADER_LENGTH: usize = 4 + 8 + NAME_BYTES;
 pub(super) const CHECKSUM_BYTES: u64 = CHECKSUM_LENGTH as u64;
 pub(super) const CHECKSUM_LENGTH: usize = 4;
-/// Parts of a frame are gathered in a buffer of up to this length, and written by one call. A
-/// longer chunk is written by itself.
+/// The header or checksum before a chunk is written together with the chunk if they have at most
+/// this length together. Otherwise each is written by itself.
 const MAX_COPIED_BYTES: usize = 64 << 10;
 
 /// What identifies a segment. The random number tells apart segments with the same id that a store

@@ -2,16 +2,16 @@
 //! The journal of RocksDB (`rocks::journal`) consists of them.
 //!
 //! - Frames with rows are numbered, and are appended in the order of their numbers. A frame that
-//!   cancels another has the number of the cancelled one. A frame is appended after the one before
-//!   it was synced.
+//!   cancels another has the number of the cancelled one. A frame is appended only once the frame
+//!   before it is synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
-//!   that were appended before it and not synced: if one of them is lost, nobody was told that the
-//!   frame is durable.
+//!   that were appended before it and not synced: if one of them is lost, the sync of the frame did
+//!   not succeed.
 //! - Between the frames are values, places that were never written, and what an earlier process or
-//!   a power failure left unfinished. A reader steps from frame to frame, and where there is no
-//!   header of a frame it searches for the next frame of the log.
+//!   a power failure left unfinished. A reader steps from frame to frame, and where no whole frame
+//!   begins it searches for the next frame of the log.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -105,7 +105,8 @@ impl Segments {
         state.last_id = state.last_id.max(place.segment);
     }
 
-    /// Calls `each` with every frame of the log that begins at or behind a place, in their order.
+    /// Calls `each` with every whole frame of the log that begins at or behind a place, in their
+    /// order.
     ///
     /// # Errors
     /// `Open` if a segment cannot be read, or if a frame of the log or the header of any frame is

@@ -72,7 +72,7 @@ impl Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentUsage {
     pub segment: u32,
-    /// The length of its file.
+    /// The length of its file, once all its values are written.
     pub bytes: u64,
     /// Whether nothing more is appended to it.
     pub is_sealed: bool,
@@ -146,7 +146,7 @@ impl Segments {
     /// that an earlier process did not complete, but not if `is_read_only`.
     ///
     /// # Errors
-    /// `Open`, with a remedy.
+    /// `Open`.
     pub(super) fn open(
         engine: &Path,
         options: &Options,

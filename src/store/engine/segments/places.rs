@@ -1,4 +1,4 @@
-//! The places in one segment: which bytes of its file belong to which call of `append`.
+//! Gives each call of `append` its place in the file of a segment.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(super) struct Segment {
     pub(super) id: SegmentId,
     pub(super) path: PathBuf,
     pub(super) places: Mutex<Places>,
-    /// The place up to which the disk has space for the file.
+    /// The place up to which the disk was asked for space for the file.
     allocated: AtomicU64,
     /// Everything before this place is durable, and is not written any more.
     #[cfg(test)]

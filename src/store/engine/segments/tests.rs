@@ -1,5 +1,5 @@
-//! Segments: what was appended is read, torn and damaged files are noticed, and nothing is deleted
-//! that somebody may read.
+//! Segments: appending and reading, damaged files, guards and deletion, syncs, backups, and the
+//! log.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -35,7 +35,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_part_of_a_value_is_read_also_after_reopening() {
+fn parts_of_values_are_read_also_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let lengths = [0, 1, 4096, 65_536, 131_071, 131_072, 131_073, 400_000];
     let segments = open(dir.path());
@@ -74,7 +74,7 @@ fn a_full_segment_is_followed_by_the_next() {
     let extents: Vec<_> =
         (0..40).map(|seed| segments.append(&[0; 32], &value(1000, seed)).unwrap()).collect();
     segments.sync().unwrap();
-    // A value takes 1,048 bytes with its frame, so a segment has 10,000 bytes after ten values.
+    // A value takes 1,048 bytes with its frame, so a segment is full after ten values.
     assert_eq!(files(dir.path()).len(), 4);
     assert_eq!(segments.usage().iter().filter(|one| !one.is_sealed).count(), 1);
     for (extent, seed) in extents.iter().zip(0..) {
@@ -161,7 +161,7 @@ fn earlier_guards_are_those_taken_before_the_call() {
     drop(between);
     assert!(second.are_dropped());
     drop(after);
-    // A copy of a guard counts as long as the guard.
+    // A copy of a guard counts, also after the guard itself is dropped.
     let copy = segments.guard().clone();
     let third = segments.earlier_guards();
     assert!(!third.are_dropped());
@@ -296,7 +296,7 @@ fn a_backup_has_a_value_behind_one_that_is_still_being_written() {
     assert_eq!(read(&restored, &late, 0..u64::MAX).unwrap(), slow);
 }
 
-/// The numbers and values of the log behind a place.
+/// The numbers and rows of the frames of the log that begin at or behind a place.
 fn log_frames(segments: &Segments, from: LogPlace) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let mut found = Vec::new();
     segments.read_log(from, &mut |frame| {

@@ -54,7 +54,7 @@ impl CensusEmail {
 
 #[derive(Debug, Default)]
 pub(in crate::store) struct Census {
-    /// All emails and tombstones that can be read, newest first.
+    /// All emails and tombstones that can be read or recovered, newest first.
     pub(in crate::store) mails: Vec<CensusEmail>,
     /// Each set of mailboxes that an email is in.
     sets: Vec<Vec<MailboxUid>>,

@@ -1,4 +1,4 @@
-//! Proves the invariants of the store (`docs/storage.md`) by recounting everything on one snapshot.
+//! Checks the invariants of the store (`docs/storage.md`) by recounting its rows on one snapshot.
 //! Writes nothing.
 //!
 //! Each table of an account is read in key order, beside the rows that should stand there (`rows`),
@@ -57,7 +57,8 @@ pub struct Progress {
     pub written: u64,
 }
 
-/// Gets the progress at the first row of each table and every 512 rows; returns whether to go on.
+/// Gets the progress whenever a row is of another table than the one before, and every 512 rows;
+/// returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
 /// Makes the rows of a message that is given as received (`message::rows_of_any`).
@@ -123,7 +124,7 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) thresholds: Thresholds,
 }
 
-/// Is told how far a check has come, and may end it.
+/// Learns how far a check has come, and may end it.
 pub(in crate::store) trait CheckObserver {
     /// Called when the check of an account begins; account 0 stands for the shared tables.
     fn enter(&self, account: AccountId);

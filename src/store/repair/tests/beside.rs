@@ -17,10 +17,10 @@ fn a_snapshot_never_shows_a_half_repaired_account() {
         let own = store.clone();
         scope.spawn(move || {
             begin.recv().unwrap();
-            let mut told = false;
+            let mut is_announced = false;
             let done = own.repair(RepairScope::Repair, None, &make_rows, &mut |_| {
-                if !told && !own.accounts_under_repair().unwrap().is_empty() {
-                    told = true;
+                if !is_announced && !own.accounts_under_repair().unwrap().is_empty() {
+                    is_announced = true;
                     say.send(()).unwrap_or_default();
                 }
                 true
@@ -31,7 +31,7 @@ fn a_snapshot_never_shows_a_half_repaired_account() {
         engine.before_snapshot(move || {
             go.send(()).unwrap();
             // If the repair has to wait for this snapshot, nothing is sent.
-            let _told = marked.recv_timeout(Duration::from_millis(300));
+            let _announced = marked.recv_timeout(Duration::from_millis(300));
         });
         let snapshot = store.snapshot();
         let is_marked = !version::accounts_under_repair(snapshot.reader()).unwrap().is_empty();

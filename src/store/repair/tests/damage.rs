@@ -1,4 +1,5 @@
-//! A check reports damage of every kind in every table, and a repair fixes derived rows.
+//! Damage of rows of each table: what a check reports of it, what a repair fixes, and what goes on
+//! in spite of it.
 
 use super::*;
 use crate::store::WakeCondition;
@@ -58,7 +59,7 @@ fn is_unnoticed(table: Table, damage: Damage) -> bool {
 }
 
 #[test]
-fn damage_in_every_table_is_reported_and_derived_rows_are_repaired() {
+fn damage_that_another_row_shows_is_reported_and_derived_rows_are_repaired() {
     let (engine, store) = loop {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
@@ -234,7 +235,7 @@ fn a_repair_of_listings_refuses_states_and_one_of_the_search_index_does_not() {
     );
 }
 
-/// Adds a row with a damaged key to each table that is read for all accounts at once.
+/// Adds a row with a damaged key to tables that are read for all accounts at once.
 #[test]
 fn damaged_key_does_not_stop_what_reads_all_accounts() {
     for table in [

@@ -1,4 +1,4 @@
-//! A repair that was killed or stopped after it marked the account leaves it marked, and the next
+//! A repair that failed or was stopped after it marked the account leaves it marked, and the next
 //! one finishes it.
 
 use super::*;

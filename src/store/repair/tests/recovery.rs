@@ -1,4 +1,5 @@
-//! Repairs of lost mailboxes, states and trace prefixes; damaged change indexes.
+//! Repairs of lost mailboxes, states, trace prefixes and accounts, and of wrong rows of mailboxes
+//! and decisions; damaged change indexes.
 
 use super::*;
 
@@ -100,16 +101,16 @@ fn a_damaged_change_index_is_reported_as_corrupt() {
         other[7] ^= 1;
         for damaged in [vec![], value[..7].to_vec(), [&value[..], &[0]].concat(), other] {
             write(&*engine, table, &key, Some(damaged.clone()));
-            let told = ask(table);
+            let answer = ask(table);
             assert!(
-                matches!(told, Err(Error::Corrupt { .. })),
-                "{} {damaged:?}: {told:?}",
+                matches!(answer, Err(Error::Corrupt { .. })),
+                "{} {damaged:?}: {answer:?}",
                 table.name()
             );
             // `emails_since` does not read the emails, so it cannot notice another id.
             if table == Table::EmailByModseq && damaged.len() != 8 {
-                let told = store.snapshot().emails_since(ANN, from(DataType::Email).mark, 99);
-                assert!(matches!(told, Err(Error::Corrupt { .. })), "{damaged:?}: {told:?}");
+                let answer = store.snapshot().emails_since(ANN, from(DataType::Email).mark, 99);
+                assert!(matches!(answer, Err(Error::Corrupt { .. })), "{damaged:?}: {answer:?}");
             }
         }
         write(&*engine, table, &key, Some(value));

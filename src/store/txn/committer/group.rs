@@ -20,7 +20,7 @@ impl CommitterState {
         }
     }
 
-    /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty or a
+    /// Takes queued commits until they have `MAX_GROUP_BYTES`. Waits while the queue is empty or a
     /// caller writes; returns `None` if the store is closed and the queue is empty. The wait for a
     /// caller ends with `end_write`, or, if the caller panics, with `give_up`, which empties the
     /// queue.

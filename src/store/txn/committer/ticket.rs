@@ -37,8 +37,9 @@ impl Ticket {
     ///
     /// # Errors
     /// - `Overtaken`: nothing was written of at least one of the accounts.
-    /// - `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written.
-    /// - `Io` also if the store was closed, or the committer panicked: the commit may be written.
+    /// - `Full`, `Away` or `Poisoned`: nothing of the commit was written.
+    /// - `Io` or another error of the engine, `Io` also if the store was closed or the committer
+    ///   panicked: the commit may be written.
     pub async fn wait(self) -> Result<(), Error> {
         all_written(self.overtaken_accounts().await)
     }

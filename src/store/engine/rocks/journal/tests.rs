@@ -1,4 +1,5 @@
-//! The journal: what is only in it is there after every opening.
+//! The journal: which rows that are only in it are there after an opening, when its segments may
+//! be deleted, and how rows and the position are encoded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -141,7 +142,7 @@ fn a_last_frame_whose_value_is_lost_does_not_count() {
         let file = files.map(|file| file.unwrap().path()).max().unwrap();
         let mut bytes = std::fs::read(&file).unwrap();
         let at = usize::try_from(value.offset).unwrap();
-        // Whole sectors of the value that did not reach the disk.
+        // A part of the value, with whole sectors in it, did not reach the disk.
         bytes[at + 1000..at + 2800].fill(0);
         std::fs::write(&file, bytes).unwrap();
         for n in 3..6 {

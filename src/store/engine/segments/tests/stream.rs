@@ -1,5 +1,5 @@
-//! Values that are written while they come in: the layout is that of appended ones, and nothing is
-//! left of those that are not added.
+//! Values that are written while they come in: the layout is that of appended ones, nothing is left
+//! of those that are not added, backups have only added ones, and damage is noticed.
 
 use super::*;
 

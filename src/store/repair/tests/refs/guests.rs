@@ -1,5 +1,5 @@
 //! A guest who files mail changes no reference of the owner's mail, and learns nothing of mail that
-//! the guest may not read.
+//! the guest may not read. How many threads a key names, and the format of the row.
 
 use super::*;
 use crate::store::row::{RowFormat as _, ThreadRef, ThreadRefRow};
