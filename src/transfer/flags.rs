@@ -1,6 +1,6 @@
-//! Converts keywords to the flags of each format: letters in the names of Maildir files, Dovecot's
-//! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords, X-Mozilla-Status and
-//! X-Mozilla-Keys of mbox files.
+//! Converts keywords to the flags of each format, and back: letters in the names of Maildir files,
+//! Dovecot's `dovecot-keywords`, and the fields Status, X-Status and X-Keywords of mbox files.
+//! X-Mozilla-Status and X-Mozilla-Keys of mbox files are only read.
 //!
 //! The flag for a message that is deleted but not expunged becomes no keyword, because JMAP hides
 //! such messages (RFC 8621 §4.1.1).

@@ -1,5 +1,5 @@
-//! The steps of upkeep. Each is one bounded commit, except for those of `reclaim_segments`, which
-//! are bounded by the store.
+//! The steps of upkeep. Each is at most one bounded commit, except for those of
+//! `reclaim_segments`, which are bounded by the store.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ pub(super) const URGENT_TASKS: &[Task] =
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
 const EMAILS_PER_STEP: usize = 16;
-/// The most rows that one step deletes, or emails by which it extends a listing.
+/// The most rows that a step of most tasks deletes, or emails by which `build_listings` extends a
+/// listing.
 const ROWS_PER_STEP: usize = 96;
 /// Most mailboxes have fewer emails, so that one step completes a requested listing.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
