@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_beyond_the_limit_are_cut_but_not_the_system_keywords() {
+    fn keywords_beyond_the_limit_are_cut_but_not_one_with_a_maildir_letter() {
         let words: Vec<String> = (0..150).map(|number| format!("k{number:03}")).collect();
         let read = |count: usize| {
             let mut flags = MessageFlags::default();

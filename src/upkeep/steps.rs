@@ -38,8 +38,8 @@ const EMAILS_PER_LISTING_REQUEST: usize = 1000;
 /// Mailboxes from which one step removes the rights of removed accounts.
 const MAILBOXES_PER_STEP: usize = 16;
 const MESSAGES_PER_STEP: usize = 64;
-/// The time between two history notes of an account. History is purged up to this much later than
-/// `Settings::history`.
+/// The least time between two history notes of an account. History may be purged about this much
+/// later than `Settings::history` says.
 const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -119,8 +119,8 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
-/// Notes how far the history has come, once a day, and purges the history that is older than
-/// `Settings::history`.
+/// Notes how far the history has come, once a day at most, and purges the history that is older
+/// than `Settings::history`.
 fn purge_history(
     store: &Store,
     account: AccountId,

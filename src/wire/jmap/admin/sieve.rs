@@ -203,7 +203,8 @@ pub struct TrialFacts {
     pub plan: Value,
     /// Why the run failed; null if it did not.
     pub error: Option<TrialErrorFacts>,
-    /// What the run did, in order: each command and test that it came to, and what came of them.
+    /// What the run did, in order: each test that it came to, each command but `if`, and what came
+    /// of them.
     pub trace: Vec<TraceLineFacts>,
     /// Whether the run went on after the last line of `trace`.
     pub is_trace_cut: bool,
