@@ -1,11 +1,12 @@
 //! Checks that the documents say what the code says, above all `docs/storage.md` and
 //! `docs/path.md`.
 //!
-//! - Every name in backticks of these two pages exists in `src/`: `Type::function`,
-//!   `module::function`, a bare type, a table, a file. Commands, header fields and names of JMAP
-//!   are not looked at.
+//! - Every name in backticks of these two pages exists: `Type::function`, `module::function`, a
+//!   bare type, a table, a file. Commands, header fields, names of JMAP and other texts are not
+//!   looked at.
 //! - `docs/storage.md` has every table with its key, its row and its home, and no other.
-//! - Every file that a page of `docs/` names in backticks exists.
+//! - Every file of the code, the tests, the documents or `.ci/` that a page of `docs/` names in
+//!   backticks exists, unless its name has a placeholder.
 //! - Every page that a comment in `src/` cites exists, and so does the heading, if it cites one.
 //!
 //! Only the text of the files is read, as in `layering.rs`. Blocks of code in the pages are
@@ -162,7 +163,7 @@ enum Name {
     File,
     /// A table, by its name on disk.
     Table,
-    /// A type, or what stands behind `::`.
+    /// A type, or names joined by `::`.
     Path(Vec<String>),
     /// Nothing that is checked.
     Free,

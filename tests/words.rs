@@ -1,6 +1,7 @@
 //! Checks how the code and its documents are written.
 //!
-//! - No line of code, comment, script or unit has more than 100 columns.
+//! - No line of Rust, or of the scripts, manifests, units and filters in [`SCRIPTS`], has more than
+//!   100 columns.
 //! - No doc comment has only one or two words: the name of the item says as much.
 //! - No comment, text or document calls a client or a user "he" or "she": they name the client,
 //!   the owner, the guest or the sender.

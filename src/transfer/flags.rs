@@ -1,6 +1,6 @@
-//! Converts keywords to the flags of each format: letters in the names of Maildir files, Dovecot's
-//! `dovecot-keywords`, and the fields Status, X-Status, X-Keywords, X-Mozilla-Status and
-//! X-Mozilla-Keys of mbox files.
+//! Converts keywords to the flags of each format, and back: letters in the names of Maildir files,
+//! Dovecot's `dovecot-keywords`, and the fields Status, X-Status and X-Keywords of mbox files.
+//! X-Mozilla-Status and X-Mozilla-Keys of mbox files are only read.
 //!
 //! The flag for a message that is deleted but not expunged becomes no keyword, because JMAP hides
 //! such messages (RFC 8621 §4.1.1).
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_beyond_the_limit_are_cut_but_not_the_system_keywords() {
+    fn keywords_beyond_the_limit_are_cut_but_not_one_with_a_maildir_letter() {
         let words: Vec<String> = (0..150).map(|number| format!("k{number:03}")).collect();
         let read = |count: usize| {
             let mut flags = MessageFlags::default();

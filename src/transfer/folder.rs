@@ -1,8 +1,8 @@
 //! Converts the paths of mailboxes to names of folders, and back.
 //!
 //! - A name that is written is a single component of a path: it has no `/`, no NUL and no control
-//!   characters, is neither `.` nor `..`, and fits into 255 bytes. No other mailbox of the account
-//!   has the same name.
+//!   characters, is neither `.` nor `..`, and fits into 255 bytes. No two mailboxes of an account
+//!   have the same folder.
 //! - A name that would be too long is cut, and ends in `~` and a hash. Path and role of a mailbox
 //!   are also in a card, a small file in JSON, so that they can be restored exactly.
 //! - Names that are read may have any bytes.
@@ -138,7 +138,9 @@ impl MailboxPath {
     /// not known is left out.
     #[must_use]
     pub fn of_card(bytes: &[u8]) -> Option<(Self, Option<Role>)> {
-        let bytes = bytes.get(..MAX_CARD_BYTES).map_or(bytes, |_| &[]);
+        if bytes.len() > MAX_CARD_BYTES {
+            return None;
+        }
         let card: Value = serde_json::from_slice(bytes).ok()?;
         let names = card.get("mailbox")?.as_array()?.iter();
         let names =
@@ -171,7 +173,7 @@ fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -
             Ok(byte) if byte.is_ascii() && (special(c) || (first && at == 0)) => {
                 out.push_str(&format!("{mark}{byte:02x}"));
             }
-            // A control character that is not special, or for which two digits are not enough.
+            // A control character that is not special, or not ASCII.
             _ if c.is_control() => out.push('_'),
             _ => out.push(c),
         }
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_have_the_names_that_dovecot_gives_them() {
+    fn folders_have_the_names_of_dovecot_in_a_maildir_and_own_ones_in_a_tree() {
         for (path, maildir, tree) in [
             (&["Lists", "rust"][..], Some(".Lists.rust"), "Lists/rust"),
             (&["Entwürfe"], Some(".Entw&APw-rfe"), "Entwürfe"),

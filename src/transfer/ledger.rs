@@ -8,7 +8,7 @@
 //!   a Maildir file without `:2,` and the letters, which change.
 //! - Lines are only appended, and the last line about a name counts.
 //! - A last line without LF does not count: an export was interrupted while it wrote the line. The
-//!   next export removes the rest (`whole_lines`).
+//!   next line that is written takes its place (`whole_lines`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

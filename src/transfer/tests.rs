@@ -1,4 +1,5 @@
-//! Tests of filing messages and scripts of an import, and of a whole corpus in an mbox file.
+//! Tests of filing messages and scripts of an import, of line endings, and of a whole corpus in an
+//! mbox file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The background work of a store: deletes what is past its retention time, folds the search index,
-//! and makes and drops listings.
+//! The background work of a store: deletes what is past its retention time, gives back the space of
+//! deleted messages, folds the search index, and makes and drops listings.
 //!
-//! - A round runs every task of every account and of the site, in steps. A step is one commit of a
-//!   bounded number of rows, so the process can be killed at any point, and the account's lock is
-//!   held for a short time. (Steps that reclaim segments are bounded too, but are no commit of an
-//!   account.)
+//! - A round runs every task of every account and of the site, in steps. A step is at most one
+//!   commit, of a bounded number of rows, so the process can be killed at any point, and the
+//!   account's lock is held for a short time. (Steps that reclaim segments are bounded too, but are
+//!   no commit of an account.)
 //! - Accounts take turns. A turn goes through the account's tasks, and ends with the first step
 //!   that is not idle (`StepResult`).
 //! - After its turns the upkeep thread rests for several times as long as they took. Before the

@@ -44,7 +44,8 @@ struct UpkeepRequests {
     /// Whether to begin a round at once.
     now: bool,
     urgent: BTreeSet<AccountId>,
-    /// The account that had the last turn of urgent work.
+    /// The account that had the last turn of urgent work. Further turns of the same accounts, after
+    /// each had one, do not count.
     last_served: AccountId,
     /// Runs since remains of deleted rows were reported; `None` if none are reported.
     remains: Option<Stopwatch>,
@@ -80,7 +81,7 @@ enum UpkeepCommand {
     Clear,
 }
 
-/// What other threads ask of the upkeep thread. The thread sleeps here until it is asked.
+/// What other threads ask of the upkeep thread. The thread sleeps here between its turns.
 #[derive(Debug, Default)]
 pub(super) struct UpkeepWaker {
     requests: Mutex<UpkeepRequests>,
@@ -228,8 +229,8 @@ impl Upkeep {
         }
     }
 
-    /// Runs at most `max_turns` turns of urgent work. If the turns do not finish the work, all its
-    /// accounts are requested again; if the store takes no writes, they are left to the next round.
+    /// Runs at most `max_turns` turns of urgent work. If the turns are used up, all accounts of the
+    /// work are requested again; if the store takes no writes, they are left to the next round.
     /// Returns `false` if upkeep must stop.
     pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_turns: usize) -> bool {
         self.clear(waker);
@@ -329,7 +330,7 @@ impl UpkeepHandle {
         self.waker.notify(|requests| requests.now = true);
     }
 
-    /// Stops upkeep after the current step, and waits for the thread to end. Blocks, so an
+    /// Stops upkeep after the current turn, and waits for the thread to end. Blocks, so an
     /// asynchronous task must not call it.
     pub fn stop(mut self) {
         self.end();
@@ -356,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_urgent_account_has_a_turn_before_another_has_a_second() {
+    fn urgent_work_begins_after_the_account_that_was_served_last() {
         let (waker, accounts) = (UpkeepWaker::default(), |ids: &[u32]| {
             ids.iter().copied().map(AccountId).collect::<Vec<_>>()
         });

@@ -1,5 +1,5 @@
-//! The steps of upkeep. Each is one bounded commit, except for those of `reclaim_segments`, which
-//! are bounded by the store.
+//! The steps of upkeep. Each is at most one bounded commit, except for those of
+//! `reclaim_segments`, which are bounded by the store.
 
 use std::time::Duration;
 
@@ -30,15 +30,16 @@ pub(super) const URGENT_TASKS: &[Task] =
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];
 
 const EMAILS_PER_STEP: usize = 16;
-/// The most rows that one step deletes, or emails by which it extends a listing.
+/// The most rows that a step of most tasks deletes, or emails by which `build_listings` extends a
+/// listing.
 const ROWS_PER_STEP: usize = 96;
 /// Most mailboxes have fewer emails, so that one step completes a requested listing.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
 /// Mailboxes from which one step removes the rights of removed accounts.
 const MAILBOXES_PER_STEP: usize = 16;
 const MESSAGES_PER_STEP: usize = 64;
-/// The time between two history notes of an account. History is purged up to this much later than
-/// `Settings::history`.
+/// The least time between two history notes of an account. History may be purged about this much
+/// later than `Settings::history` says.
 const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -118,8 +119,8 @@ fn purge_emails(
     Ok(step_result(done.emails > 0, done.has_more))
 }
 
-/// Notes how far the history has come, once a day, and purges the history that is older than
-/// `Settings::history`.
+/// Notes how far the history has come, once a day at most, and purges the history that is older
+/// than `Settings::history`.
 fn purge_history(
     store: &Store,
     account: AccountId,

@@ -295,7 +295,7 @@ fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() 
 }
 
 #[test]
-fn upkeep_thread_runs_when_woken_and_stops_at_once() {
+fn upkeep_thread_runs_when_woken_and_stops() {
     let fixture = fixture(1);
     fixture.settings.set(Settings { interval: DAY, ..Settings::default() });
     fixture.deliver_and_destroy(1, 3);

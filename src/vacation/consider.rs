@@ -24,7 +24,7 @@ pub fn consider<L: AccountLookup>(
 ) -> Result<ReplyDecision<Box<DueReply>>, L::Error> {
     Ok(match decide(input, lookup)? {
         ReplyDecision::Reply(AnsweredSender { sender, told }) => {
-            // An address that the directory cannot look up is not used as From.
+            // An address whose look-up fails does not count as the owner's.
             let is_own = |address: &Address| lookup.is_own(address).unwrap_or(false);
             let reply = reply(input, sender, is_own);
             ReplyDecision::Reply(Box::new(DueReply { reply, told, memory: input.notice.memory }))

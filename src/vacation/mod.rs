@@ -1,10 +1,11 @@
 //! Decides which messages the vacation responder answers, and composes the replies (RFC 3834, RFC
 //! 5230).
 //!
-//! - Pure: the caller supplies the facts and stores the result.
+//! - Does no I/O: the caller supplies the facts and stores the result.
 //! - The reply goes to the envelope sender.
 //!
-//! `consider` is the entry point.
+//! `consider` decides about a message. `RateLimiter` limits the replies, and `AbsenceReport` lists
+//! what came during an absence.
 
 mod consider;
 mod decide;

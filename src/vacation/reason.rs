@@ -21,7 +21,8 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The vacation response is off, or was changed while the message was delivered.
+    /// The vacation response is off or cannot be read, or was changed while the message was
+    /// delivered.
     Disabled = "disabled",
     /// The message arrived outside `fromDate` to `toDate` (RFC 8621 §8), or not on a recurring day
     /// of the response.

@@ -1,5 +1,5 @@
 //! Tests of replies in unusual cases: what strangers put into a header, what owners and scripts ask
-//! for, and which From a reply gets.
+//! for, and which From and To a reply gets.
 
 use super::reply::VacationReply;
 use super::*;

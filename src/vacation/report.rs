@@ -13,7 +13,7 @@ use crate::message::compose::{Draft, build};
 use crate::message::line::one_line;
 use crate::model::{Address, EmailAddress, EmailId, Identity, ThreadId, UtcMillis};
 
-/// A message that was delivered during the absence.
+/// A message that was delivered in the period of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     /// The email, which may be destroyed by now.
@@ -36,7 +36,7 @@ pub struct Arrival {
 pub struct AbsenceReport {
     /// `None`: as far back as the log of decisions goes.
     pub began: Option<UtcMillis>,
-    /// The first instant after the absence; `None` if the owner is still away.
+    /// The first instant after the period of the report; `None` if the period has no end.
     pub ended: Option<UtcMillis>,
     /// How many messages there are, without those that `cut` stands for.
     pub messages: usize,

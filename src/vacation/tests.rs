@@ -1,5 +1,4 @@
-//! Tests of the details of decisions, which the table (`table_tests`) does not have, and of the
-//! fields and the text of replies.
+//! Tests of decisions besides the table (`table_tests`), and of the fields and the text of replies.
 
 use super::reply::VacationReply;
 use super::*;

@@ -1,5 +1,5 @@
 //! The `account` commands against a running service: accounts, aliases, catch-alls, alias domains,
-//! and the rights of a Unix user.
+//! the rights of a Unix user, and the JSON that changes print.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -41,7 +41,7 @@ fn begin(bed: &TestBed, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Restores the newest backup, checks it, serves it and returns its number of messages.
+/// Restores the newest backup, serves it, checks it, and returns its number of messages.
 fn count_restored(backups: &str) -> usize {
     let mut other = TestBed::new("");
     let data = other.dir.join("data");

@@ -110,14 +110,14 @@ impl TestBed {
         self.child = Some(child);
     }
 
-    /// Starts the service and waits until its LMTP and control sockets answer.
+    /// Starts the service and waits until it is ready; see [`TestBed::wait_ready`].
     pub(crate) fn start(&mut self) {
         self.spawn();
         self.wait_ready();
     }
 
-    /// Waits until the sockets of the spawned service answer. Fails if the service ends, or after a
-    /// minute.
+    /// Waits until the spawned service answers on its LMTP socket and accepts connections on its
+    /// control socket. Fails if the service ends, or after a minute.
     pub(crate) fn wait_ready(&mut self) {
         let until = Instant::now() + Duration::from_secs(60);
         while Client::lmtp(&self.lmtp()).is_err()

@@ -138,7 +138,7 @@ fn upload_is_refused_for_bad_headers_type_size_and_concurrency() {
     let nobody = exchange(connect(&bed), "POST", &format!("/jmap/upload/{account}/"), &[], b"x");
     assert_eq!(nobody.status, 401);
 
-    // maxConcurrentUpload: after four uploads that do not end, another one is refused.
+    // maxConcurrentUpload: while enough uploads do not end, another one is refused.
     let ann = ann();
     let hold = || {
         let mut stream = connect(&bed);

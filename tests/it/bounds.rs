@@ -1,5 +1,6 @@
-//! One user cannot exhaust a resource for the others: Ann occupies as much of each resource as the
-//! limits allow, then Bob sends a request.
+//! One user cannot exhaust a resource for the others: Ann, or a local client, occupies as much of a
+//! resource as the limits allow, then Bob sends a request. The last test has the errors of a
+//! WebSocket message over the limit.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -74,8 +75,8 @@ fn unfinished_uploads_and_requests_do_not_delay_other_users() {
 #[test]
 fn requests_of_one_account_are_limited_in_number_and_size() {
     let bed = two_accounts("");
-    // Eight requests are allowed at once, but no more than 64 MiB of request bodies: the last two
-    // are refused while they arrive.
+    // Eight requests are allowed at once, but no more than 64 MiB of request bodies: two are
+    // refused while they arrive.
     let nearly = vec![b' '; 9_990_000];
     let held: Vec<UnixStream> = (0..8)
         .map(|_| begin_request(&bed, "/jmap", "application/json", 9_999_999, &nearly))

@@ -1,7 +1,7 @@
 //! JMAP clients of other authors (Python's jmapc, Rust's jmap-client) over HTTPS against the real
 //! service, with a real Postfix behind it.
 //!
-//! Each client logs in, lists, searches, sets keywords, moves, creates a draft, sends it, sees it
+//! Each client logs in, lists, searches, sets keywords, moves, creates a message, sends it, sees it
 //! arrive, sets the vacation response and is notified of changes.
 
 use std::fs;
@@ -209,7 +209,7 @@ async fn session(url: &str) {
     assert_eq!((plans.name(), plans.parent_id()), (Some("Plans"), Some(archive.as_str())));
     assert!(plans.my_rights().unwrap().may_delete());
 
-    // A message is imported as a draft, sent, and arrives through Postfix.
+    // A message is imported, sent, and arrives through Postfix.
     let raw = b"From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nBcc: ann@example.org\r\n\
         Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMessage-ID: <plans@example.org>\r\n\
         Subject: plans\r\n\r\nSee you.\r\n";

@@ -4,7 +4,8 @@
 //! - No sender gets two replies.
 //!
 //! A message that was not acknowledged is sent again, as Postfix would do. `RESTANTE_KILLS` sets
-//! the number of kills (100). `RESTANTE_SEED` repeats the random choices of an earlier run.
+//! the number of kills during deliveries (100). `RESTANTE_SEED` repeats the random choices of an
+//! earlier run.
 #![cfg(feature = "rocksdb")]
 
 use std::collections::HashMap;

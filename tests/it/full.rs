@@ -32,7 +32,7 @@ impl SmallFilesystem {
         about.f_bavail * about.f_frsize
     }
 
-    /// Writes a file until `bytes` are left, and returns the path of the file.
+    /// Writes a file until little more than `bytes` is left, and returns the path of the file.
     fn fill_until(&self, bytes: u64) -> PathBuf {
         let ballast = self.0.join("ballast");
         let mut file = File::create(&ballast).unwrap();

@@ -186,6 +186,7 @@ fn session_is_served_to_logged_in_user_only() {
     }
 
     // A user is no administrator, and sees only the own account.
+    bed.add_account("bob@example.org", &[]);
     let ann = basic("ann@example.org", "s3cret");
     for (method, arguments, kind) in [
         ("Account/list", json!({}), "forbidden"),
@@ -197,8 +198,8 @@ fn session_is_served_to_logged_in_user_only() {
         assert_eq!(response["methodResponses"][0][1]["type"], kind, "{method}: {response}");
     }
 
-    // An inactive account refuses mail but not logins. A removed password no longer works, although
-    // the login was cached.
+    // The user of an inactive account can log in. A removed password no longer works, although the
+    // login was cached.
     bed.run_ok(&["account", "set", "ann@example.org", "--inactive"]);
     assert_eq!(get(&bed, "/jmap/session", &ann).status, 200);
     bed.run_ok(&["account", "password", "ann@example.org", "--remove"]);

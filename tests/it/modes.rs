@@ -3,6 +3,7 @@
 //! - Files that the program writes can be opened only by its user, whatever the umask is. Only a
 //!   DKIM key may also be read by the group of the service.
 //! - Each socket can be opened by the users who need it.
+//! - A data directory that other users may enter is reported in the log.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -74,7 +75,8 @@ fn data_backups_and_exports_are_private_whatever_the_umask() {
         for path in std::iter::once(&path("data")).chain(&paths) {
             assert_eq!(open_to_others(Path::new(path)), Vec::<String>::new(), "umask {umask}");
         }
-        // The group of the service may read the key, if that group exists, and enter the folders.
+        // The group of the service may read the key, if that group exists. All may enter the
+        // folders.
         assert_eq!(mode(&key) & 0o137, 0, "umask {umask}");
         assert_eq!(
             (mode(&bed.dir.join("dkim")), mode(&bed.dir.join("dkim/keys"))),

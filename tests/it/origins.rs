@@ -1,4 +1,5 @@
-//! Requests of web pages over HTTP: pages of the configured origins may send them, others may not.
+//! Requests of web pages over HTTP: pages of the configured origins may send them, other pages only
+//! with a token, or by a link that the user follows.
 
 use crate::http::{basic, bed, connect, exchange};
 
@@ -76,8 +77,8 @@ fn requests_from_pages_of_other_origins_are_refused() {
             assert_eq!(ask("POST", path, "application/json", own), 200, "{path} {own:?}");
         }
     }
-    // An old browser does not name the page that posts a form; a simple client may send the same
-    // content types.
+    // An old browser does not name the page that posts a form; a simple client may send two of
+    // these content types.
     let page = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     for (kind, simple) in [
         ("multipart/form-data; boundary=x", 415),
@@ -93,7 +94,7 @@ fn requests_from_pages_of_other_origins_are_refused() {
         assert_eq!(ask("GET", path, "text/plain", evil), 403, "{path}");
         assert_eq!(ask("GET", path, "text/plain", form), 403, "{path}");
     }
-    // A user may follow a link to a download.
+    // A user may follow a link, such as one to a download.
     let follow = [("Authorization", ann.as_str()), form, ("Sec-Fetch-Mode", "navigate")];
     assert_eq!(exchange(connect(&bed), "GET", "/jmap/session", &follow, b"").status, 200);
     // A page that has a token may use it: browsers never add tokens by themselves.

@@ -307,6 +307,7 @@ fn forged_authentication_results_are_removed_or_not_trusted() {
         named("From eve\r\nAuthentication-Results:"),
         named(">From eve\r\nAuthentication-Results:"),
         named("X: y\r\n \r\nAuthentication-Results:"),
+        // A field that the site itself could have written stands above.
         named("Received: from x by mx.example.org; date\r\nAuthentication-Results:"),
     ];
     // Fields near or over the limits of Postfix: of a line to the next hop, a line, and a header

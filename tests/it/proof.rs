@@ -68,7 +68,7 @@ fn dkim_keys_can_be_generated_and_shown_and_must_be_private() {
     assert_eq!(again(&["--domain", "example.org", "--selector", "r1", "--bits", "1024"]), Some(64));
     assert_eq!(fs::read(&file).unwrap(), old);
     // The printed TOML can be copied into the configuration. The record is printed for the zone, in
-    // strings of 255 bytes.
+    // strings of at most 255 bytes.
     let file = bed.dir.join("e1.pem");
     let output = bed.run_ok(&[
         "dkim",
@@ -312,7 +312,7 @@ fn python_with_dkimpy() -> Option<PathBuf> {
     )
 }
 
-/// Fails unless dkimpy verifies both signatures of a reply.
+/// Fails unless dkimpy, where it is installed, verifies both signatures of a reply.
 fn verify_with_dkimpy(dns: &Dns, bed: &TestBed, reply: &SinkMessage) {
     let Some(python) = python_with_dkimpy() else {
         return crate::report_missing("dkimpy for Python (python3-dkim, python3-nacl)");

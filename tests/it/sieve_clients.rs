@@ -1,6 +1,6 @@
-//! The scripts that mail clients generate, from the upload to their effect on a message.
+//! Scripts that mail clients generate, from the upload to their effect on a message.
 //!
-//! The scripts are those of the conformance cases in `sieve/tests/cases/clients`. A client of
+//! The scripts are those of some conformance cases in `sieve/tests/cases/clients`. A client of
 //! another author stores each of them, with CRLF line ends, and gets it back byte for byte.
 
 use std::fs;

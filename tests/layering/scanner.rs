@@ -30,8 +30,8 @@ impl Source {
     /// line of its first place.
     ///
     /// - A path by `crate` counts only if its segments before `depth` are those of this module.
-    /// - A path by `super` counts from the module to which `super` leads. If this module is deeper
-    ///   than `depth`, the name is the one at `depth` in this module's own path.
+    /// - A path by `super` counts from the module to which `super` leads. If that module is deeper
+    ///   than `depth`, the name is the one at `depth` in its path.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());

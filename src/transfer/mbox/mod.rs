@@ -15,8 +15,8 @@
 //!                                                  an empty line
 //! ```
 //!
-//! - If every LF of a message follows a CR, the message is written with LF, as Unix programs
-//!   expect, and X-Restante has `crlf`. Any other message is written unchanged.
+//! - If a message has LFs, and each follows a CR, the message is written with LF, as Unix programs
+//!   expect, and X-Restante has `crlf`. Any other message keeps its line endings.
 //! - X-Restante has `open` if the message does not end with a line ending.
 //! - Files of other programs have no X-Restante. Flags are then read from the whole header and are
 //!   not removed from it. A message without any CRLF gets CRLF for LF (`normalize_line_ends`).

@@ -13,8 +13,8 @@ use crate::transfer::{lf_to_crlf, normalize_line_ends};
 /// So many bytes of a `From ` line are read in any case. The rest of a longer line may be ignored.
 const FROM_LINE_BYTES: usize = 1024;
 /// The first message of a file is data of the program that wrote it (c-client, that is Pine and UW
-/// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`. Any other message, and
-/// any further one, is mail.
+/// IMAP, or Dovecot) if it has this subject and one of `INTERNAL_FIELDS`, but no X-Restante. Any
+/// other message, and any further one, is mail.
 const INTERNAL_SUBJECT: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 const INTERNAL_FIELDS: [&str; 2] = ["X-IMAP", "X-IMAPbase"];
 
@@ -78,8 +78,8 @@ impl<R: BufRead> MboxReader<R> {
         }
         let Some((from, at)) = self.next.take() else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        // In the file a message may have more bytes: added fields, a `>` in each line, and a CR in
-        // each line that is removed. `entry` checks the size of the message itself.
+        // In the file a message may have more bytes: added fields, and a `>` in each line. `entry`
+        // checks the size of the message itself.
         let max_body = self.max_bytes.saturating_mul(2).saturating_add(64 * 1024);
         let (mut body, mut line, mut large) = (Vec::new(), Vec::new(), false);
         let mut after_blank = false;

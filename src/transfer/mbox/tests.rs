@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn any_file_is_read_to_its_end(
+    fn any_file_gives_messages_within_the_limit(
         file in proptest::collection::vec(any::<u8>(), 0..200),
         messages in message(),
     ) {

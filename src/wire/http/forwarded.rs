@@ -157,7 +157,8 @@ fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
     (!quoted).then_some(hops)
 }
 
-/// Reads a `node` (RFC 7239 §6): an address, with brackets if it is IPv6, and an optional port.
+/// Reads a `node` (RFC 7239 §6): an address, and an optional port. An IPv6 address may have
+/// brackets, and must have them before a port.
 fn node(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;

@@ -1,6 +1,6 @@
 //! Reads and writes fields of HTTP (RFC 9110).
 //!
-//! Each reader is bounded and accepts any bytes.
+//! A reader accepts any field, also a malformed one.
 
 mod coding;
 mod credentials;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::error::MethodError;
 
-/// Arguments of a method: any type that serde reads, or [`With`] of two.
+/// Arguments of a method: any type that serde reads, also as [`Nullable`], or [`With`] of two.
 pub trait MethodArguments: Sized {
     /// Removes and reads the members that the type declares.
     ///

@@ -248,7 +248,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 }
 
 fn too_large<E: serde::de::Error>() -> E {
-    E::custom("a number larger than 2^53-1")
+    E::custom("a whole number beyond 2^53-1 or -(2^53-1)")
 }
 
 fn check_text<E: serde::de::Error>(value: &str) -> Result<(), E> {

@@ -1,5 +1,5 @@
-//! The formats of JMAP (RFC 8620): requests, responses, arguments, errors and the session. What the
-//! methods do is in `jmap`.
+//! The formats of JMAP (RFC 8620): requests, responses, arguments, errors, the session, the
+//! messages of a WebSocket, and the vendor methods. What the methods do is in `jmap`.
 
 pub mod admin;
 pub mod arguments;

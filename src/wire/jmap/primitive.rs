@@ -1,5 +1,5 @@
 //! The basic data types of JMAP (RFC 8620 §1) in arguments. Each is checked when it is read, and
-//! what it does not allow is an error of the JSON.
+//! a value that it does not allow is an error of reading.
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 

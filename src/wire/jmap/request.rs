@@ -54,8 +54,8 @@ impl Response {
         self.write_with(b"", None)
     }
 
-    /// Writes the response as JSON: the members in `first`, which end with a comma, then those of a
-    /// response, and among them `requestId`, if there is one.
+    /// Writes the response as JSON: the members in `first`, each with a comma after it, then those
+    /// of a response, and among them `requestId`, if there is one.
     #[must_use]
     pub(super) fn write_with(&self, first: &[u8], request_id: Option<&str>) -> Vec<u8> {
         let texts = self.responses.iter().filter_map(|response| response.arguments.text.as_ref());

@@ -50,7 +50,9 @@ pub fn read(text: &[u8], supported: &[&str]) -> Result<SocketMessage, Value> {
                         types.iter().map(|name| name.as_str().map(str::to_owned)).collect()
                     });
                     Some(names.ok_or_else(|| {
-                        invalid("`dataTypes` must be an array of strings, or null")
+                        invalid(&format!(
+                            "`dataTypes` must be an array of at most {MAX_TYPES} strings, or null"
+                        ))
                     })?)
                 }
             };

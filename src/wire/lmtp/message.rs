@@ -54,7 +54,8 @@ impl Session {
         self.refusal.is_none() && bytes > 0
     }
 
-    /// Refuses the message: the rest of it is discarded, and each recipient gets `reply`.
+    /// Refuses the message, if it is not refused yet: the rest of it is discarded, and each
+    /// recipient gets `reply`.
     pub fn refuse_body(&mut self, reply: Reply) {
         self.refusal.get_or_insert(reply);
     }

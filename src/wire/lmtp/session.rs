@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// Returns the size of the message that is being received, if the client announced it
-    /// (RFC 1870).
+    /// (RFC 1870); `None` between two chunks of it.
     #[must_use]
     pub fn announced_size(&self) -> Option<u64> {
         match &self.mode {

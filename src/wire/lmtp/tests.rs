@@ -1,4 +1,5 @@
-//! Runs the dialogs of `tests/dialogs`, and checks that the split of the bytes does not matter.
+//! Runs the dialogs of `tests/dialogs`, and checks the envelopes, and that the split of the bytes
+//! does not matter.
 
 use proptest::prelude::*;
 

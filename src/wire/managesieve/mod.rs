@@ -2,8 +2,8 @@
 //!
 //! `net::managesieve` drives a `Session`: it gives the session bytes, and carries out its steps.
 //!
-//! - Each command gets one response, in the order of the commands. After BYE, or the response to
-//!   LOGOUT or STARTTLS, no more commands are read. Over TLS the driver goes on with
+//! - Each command gets one response, in the order of the commands. After BYE, or OK to LOGOUT or
+//!   STARTTLS, no more commands are read. Over TLS the driver goes on with
 //!   `Session::after_starttls`.
 //! - No byte of a literal is read as a command, even if the command is refused.
 //! - Scripts are passed on byte for byte, in both directions.

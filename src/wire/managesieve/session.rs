@@ -245,7 +245,8 @@ impl Session {
             Err(CommandError::Arguments(expected)) => self.refuse(None, expected),
             Err(CommandError::ScriptName) => self.refuse(
                 None,
-                "the name of a script has 1 to 128 characters, without control characters",
+                "the name of a script has 1 to 128 characters, without control characters and \
+                 line separators",
             ),
         }
     }
@@ -331,8 +332,8 @@ impl Session {
         URL_SAFE_NO_PAD.encode(nonce)
     }
 
-    /// Continues a login with the response of the client: one string. `*` cancels the login, and
-    /// any other tokens fail it.
+    /// Continues a login with the response of the client: one string in base64. `*` cancels the
+    /// login, and anything else fails it.
     fn login_response(&mut self, tokens: &[CommandToken]) -> Option<Step> {
         let response = match tokens {
             [CommandToken::Text(text)] if text == b"*" => {
@@ -350,8 +351,9 @@ impl Session {
         None
     }
 
-    /// Calls `next` with the exchange, and writes what the client is told. Does nothing if no login
-    /// has begun. `owner` is the name of the account; only `accept` needs it.
+    /// Calls `next` with the exchange, and writes its challenge or the outcome; a question is the
+    /// step that is returned. Does nothing if no login has begun. `owner` is the name of the
+    /// account; only `accept` needs it.
     fn continue_login(
         &mut self,
         next: impl FnOnce(&mut Exchange) -> sasl::Step,

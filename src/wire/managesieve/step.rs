@@ -9,7 +9,7 @@ use crate::wire::sasl::{ChannelBinding, Question};
 pub struct Settings {
     /// The Sieve extensions that scripts may require, separated by spaces.
     pub extensions: String,
-    /// The most `redirect` actions of one run. With `None` clients are not told.
+    /// The most `redirect` actions of one run. With `None` the capability is left out.
     pub max_redirects: Option<u32>,
     /// The URI schemes of notifications, separated by spaces; `None` without `enotify` in
     /// `extensions`.

@@ -1,4 +1,5 @@
-//! Transcripts: what the client sends and what the server answers, line by line.
+//! Tests of sessions, many as transcripts: what the client sends and what the server answers, line
+//! by line.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -134,7 +135,7 @@ impl Driver {
     }
 }
 
-/// Runs a session that is logged in, with the greeting and the answer to the login taken off.
+/// Returns a session that is logged in, with the greeting and the answer to the login taken off.
 fn logged_in(settings: Settings) -> (Session, Driver) {
     let (mut session, mut driver) = (Session::new(settings, SEED), Driver::default());
     session.output().clear();
@@ -191,7 +192,7 @@ fn greeting_names_the_capabilities() {
     assert_eq!(sent, expected);
 }
 
-/// RFC 5804 §2.2: what was learnt before TLS is forgotten, and no login is allowed before it.
+/// RFC 5804 §2.2: no login is allowed before TLS, and what follows STARTTLS is not answered.
 #[test]
 fn unencrypted_connection_offers_tls_and_no_login() {
     let unencrypted = Settings { starttls: true, login: false, ..settings() };
@@ -281,7 +282,7 @@ fn scripts_are_stored_listed_activated_and_given_back() {
 }
 
 #[test]
-fn active_script_is_not_deleted_and_no_name_is_given_twice() {
+fn refusals_of_the_driver_are_sent_with_their_codes() {
     transcript(
         r#"
         C: PUTSCRIPT "a" "keep;"
@@ -315,7 +316,7 @@ fn active_script_is_not_deleted_and_no_name_is_given_twice() {
 
 /// RFC 5804 §2.6, §2.12: errors are a text of several lines (see `Driver`); warnings come with OK.
 #[test]
-fn errors_and_warnings_of_a_script_are_told() {
+fn errors_and_warnings_of_a_script_are_sent() {
     transcript(
         r#"
         C: CHECKSCRIPT "keep;"
@@ -419,7 +420,7 @@ fn refused_scram_login_tells_when_a_password_must_be_set_again() {
 }
 
 #[test]
-fn refused_token_is_told_in_a_challenge() {
+fn refused_token_is_answered_by_a_challenge() {
     let mut session = Session::new(settings(), SEED);
     session.output().clear();
     let mut driver = Driver::default();

@@ -1,8 +1,9 @@
 //! One exchange of challenges and responses as a state machine.
 //!
 //! The caller begins with [`Exchange::begin`], carries out the step that is returned, and gives the
-//! exchange what came of it, until a step is a success or a failure. A call that does not fit the
-//! last step ends the exchange with `SaslFailure::Malformed`, but for [`Exchange::reject`].
+//! exchange what came of it, until a step is a success or a failure. [`Exchange::respond`],
+//! [`Exchange::challenge_with`] and [`Exchange::accept`] end the exchange with
+//! `SaslFailure::Malformed` if they do not fit the last step.
 
 use super::oauth;
 use super::scram::{AccountKeys, Challenged, ChannelBinding, ClientFirst, FirstError, Proven};
@@ -31,7 +32,7 @@ enum ExchangeState {
     ScramProof(Box<Challenged>),
     /// The caller checks the credentials. Success has this last message of the server.
     Checking(Option<Vec<u8>>),
-    /// The client was told why its token is refused. Any response of it now gets the failure.
+    /// The token was refused by a challenge. Any response of the client now gets the failure.
     TokenRefused,
     Over,
 }

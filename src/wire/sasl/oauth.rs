@@ -23,8 +23,8 @@ pub(super) struct BearerResponse {
     pub(super) token: Option<String>,
 }
 
-/// Returns what the client sent, or `None` if it is no response of OAUTHBEARER. It has `auth` once;
-/// `host`, `port` and unknown keys are ignored.
+/// Returns what the client sent, or `None` if it is no response of OAUTHBEARER. A response has
+/// `auth` once; `host`, `port` and unknown keys are ignored.
 pub(super) fn parse(response: &str) -> Option<BearerResponse> {
     let (header, rest) = gs2_header(response)?;
     if header.binding != Binding::Unsupported && header.binding != Binding::NotOffered {

@@ -138,7 +138,7 @@ fn is_nonce(text: &str) -> bool {
 }
 
 /// The keys of an account's passwords. All have the same salt and number of rounds, because the
-/// client is told these before it shows which password it has.
+/// client gets these before it shows which password it has.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccountKeys {
     pub salt: Vec<u8>,

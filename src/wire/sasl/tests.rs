@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::client::Client;
 use super::*;
 
-/// Its commas and equals signs are encoded in the client's message.
+/// Its comma and its equals sign are encoded in the client's message.
 const NAME: &str = "a,b=c@example.org";
 
 fn exchange(mechanism: Mechanism) -> Exchange {
@@ -46,7 +46,7 @@ fn plain_exchanges_of_rfc_4616() {
 }
 
 #[test]
-fn plain_refuses_what_is_not_three_fields() {
+fn plain_refuses_malformed_responses() {
     let long = [b"\0a\0".as_slice(), &[b'p'; MAX_RESPONSE_BYTES]].concat();
     for response in [
         b"".as_slice(),
@@ -236,7 +236,7 @@ fn bearer_exchanges_of_rfc_7628() {
     };
     assert_eq!(bearer.begin(Some(first)), Step::Ask(question));
     assert_eq!(bearer.accept(), Step::Success(None));
-    // The failure is told in a challenge, which the client answers.
+    // The failure comes as a challenge, which the client answers.
     let mut bearer = exchange(Mechanism::OAuthBearer);
     drop(bearer.begin(Some(first)));
     let Step::Challenge(error) = bearer.reject() else { panic!() };

@@ -1,9 +1,9 @@
 """A session of a user, by jmapc, for tests/it/clients.rs.
 Usage: jmapc_session.py HOST:PORT USER OTHER PASSWORD
 
-OTHER is another user with the same password. USER's Inbox has three emails, of which one is from
-OTHER.
-Each step reads back what it changed. The last line is printed only if every step succeeded.
+OTHER is another user with the same password. USER's Inbox has three emails from OTHER: lunch,
+minutes and party.
+Most steps read back what they changed. The last line is printed only if every step succeeded.
 """
 
 import pathlib

@@ -1,7 +1,7 @@
 """Sessions of a user, by the packages managesieve and sievelib, for tests/it/managesieve.rs.
 Usage: managesieve_session.py PORT USER PASSWORD TOKEN SCRIPT...
 
-Each step reads back what it changed. The last line is printed only if every step succeeded.
+Most steps read back what they changed. The last line is printed only if every step succeeded.
 The certificate of the server is found by SSL_CERT_FILE.
 """
 

@@ -127,7 +127,7 @@ pub enum VacationTestAnswer {
         reason: (),
         /// The address to which the reply would be sent.
         recipient: String,
-        /// The whole message of the reply.
+        /// The whole message of the reply, as text.
         reply: String,
     },
     Silent {
@@ -154,14 +154,14 @@ pub struct VacationReportAnswer {
     pub html: String,
 }
 
-/// The mail that arrived while the owner was away.
+/// The stored mail that arrived in the period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsenceFacts {
     /// The beginning of the period; `None` if it has none.
     pub began: Option<String>,
     /// The end of the period; `None` if it has none.
     pub ended: Option<String>,
-    /// How many messages arrived.
+    /// How many messages the report has.
     pub messages: u64,
     /// How many of them were answered.
     pub answered: u64,
@@ -186,7 +186,7 @@ pub struct CorrespondentFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopicFacts {
-    /// `None` if all emails of the thread are destroyed.
+    /// `None` for the destroyed emails of the correspondent, whose threads are not known.
     pub thread_id: Option<String>,
     pub subject: String,
     pub email_ids: Vec<String>,

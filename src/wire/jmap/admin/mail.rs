@@ -176,16 +176,17 @@ pub struct FoundMail {
 pub struct PlanFacts {
     /// The name of the access path.
     pub strategy: String,
-    /// The listing that is read; `None` if none, or several, are read.
+    /// The listing that is read, or with a pin the one that the pin divides; `None` if none is
+    /// read, or those of several mailboxes.
     pub listing: Option<PlannedListing>,
-    /// The number of emails in the listing that is read, or else in the account. If a listing is
-    /// the answer to a query with `collapseThreads`, the number of its threads
-    /// (`query::QueryPlan::length`).
+    /// The number of emails in the listing that is read, or else in the account; of merged listings
+    /// the sum. If a listing is the answer to a query with `collapseThreads`, the number of its
+    /// threads (`query::QueryPlan::length`).
     pub length: u64,
     /// Whether the ranks of the listing count positions in the results.
     pub ranked: bool,
-    /// A listing that would answer the query but is not maintained or not complete; `None` if there
-    /// is none.
+    /// A listing that would answer the query, is not maintained or not complete, and is worth
+    /// maintaining; `None` if there is none.
     #[serde(rename = "wanted")]
     pub missing: Option<MissingListing>,
     /// The other access paths, with the reasons against them.

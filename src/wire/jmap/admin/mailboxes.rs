@@ -1,5 +1,5 @@
-//! The arguments and answers of the vendor methods for mailboxes. An argument names a mailbox by
-//! its path (names separated by `/`), its role or its id.
+//! The arguments and answers of the vendor methods for mailboxes. The arguments `mailbox` and
+//! `parent` name a mailbox by its path (names separated by `/`), its role or its id.
 
 use std::collections::BTreeMap;
 

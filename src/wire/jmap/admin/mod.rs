@@ -1,7 +1,7 @@
 //! Arguments and answers of the vendor methods, under `urn:restante:jmap:admin`.
 //!
 //! - The service and the command line share these types.
-//! - Ids, dates (RFC 3339) and bytes (base64) are strings.
+//! - Dates (RFC 3339), bytes (base64), and ids except those of jobs and backups are strings.
 //! - `docs/admin-api.md` describes each method.
 
 pub mod accounts;

@@ -1,5 +1,5 @@
-//! The vendor methods that list, show and change queued actions, and that release a queue which is
-//! held after a restore.
+//! The vendor methods that list, show and change queued actions, and that accept a damaged or
+//! restored queue.
 
 use serde::{Deserialize, Serialize};
 

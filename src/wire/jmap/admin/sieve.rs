@@ -53,7 +53,7 @@ pub struct CheckFacts {
 }
 
 impl CheckFacts {
-    /// Makes the facts of a text for people and of diagnostics as JSON.
+    /// Makes the facts from a text for people and from diagnostics in JSON.
     ///
     /// # Errors
     /// The JSON is not that of diagnostics.
@@ -113,7 +113,8 @@ pub struct SieveGetAnswer {
 pub struct SieveListAnswer {
     /// In the order of their creation.
     pub list: Vec<ScriptFacts>,
-    /// The last failed runs for the account, newest first; also those of scripts of the site.
+    /// The last errors of scripts in deliveries to the account, newest first; also of scripts of
+    /// the site.
     pub errors: Vec<ScriptErrorFacts>,
 }
 
@@ -129,7 +130,7 @@ pub struct ScriptFacts {
     pub stored: String,
 }
 
-/// A run of a script that failed. The message was kept in the Inbox.
+/// A run of a script that failed, or something that a run decided and that was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScriptErrorFacts {
@@ -139,7 +140,7 @@ pub struct ScriptErrorFacts {
     /// From 1; 0 if the error has no place in the script.
     pub line: u32,
     pub message: String,
-    /// The email of the message; null if it is not known.
+    /// The email of the message; null if none was stored.
     pub email_id: Option<String>,
 }
 
@@ -202,7 +203,8 @@ pub struct TrialFacts {
     pub plan: Value,
     /// Why the run failed; null if it did not.
     pub error: Option<TrialErrorFacts>,
-    /// What the run did, in order: each command and test that it came to, and what came of them.
+    /// What the run did, in order: each test that it came to, each command but `if`, and what came
+    /// of them.
     pub trace: Vec<TraceLineFacts>,
     /// Whether the run went on after the last line of `trace`.
     pub is_trace_cut: bool,

@@ -39,7 +39,7 @@ pub struct RuleStatistics {
     pub line: u32,
     /// The name in the comment `# rule:[name]` before the rule; `None` without such a comment.
     pub name: Option<String>,
-    /// The text of this line from the beginning of the rule on.
+    /// The text of this line from the beginning of the rule on, cut if it is long.
     pub text: String,
     /// How many messages the rule fired for.
     pub hits: u64,
