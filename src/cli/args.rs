@@ -56,7 +56,7 @@ pub enum Command {
     ///
     /// Starts the service with a data directory under ./var, creates two accounts, enables the
     /// vacation response of one, delivers a few messages over LMTP, and prints the inbox, the
-    /// decisions and the reply that was sent. Runs until interrupted.
+    /// decisions and one of the replies. Runs until interrupted.
     Demo(DemoArgs),
     /// Check the configuration, or print an example.
     #[command(subcommand)]

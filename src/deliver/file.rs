@@ -115,7 +115,8 @@ pub(super) fn file(
         let decision = answer(txn, job, is_due, email, &mut refused)?;
         let mut steps = joined_steps(&fresh);
         report_refused(txn, &refused, email, &mut steps)?;
-        // The decision names the recipient that is answered, or else the first fresh one.
+        // The decision names the recipient that is or would be answered, or else the first fresh
+        // one.
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
         if let Some(recipient) = recipient {

@@ -28,7 +28,7 @@ pub(super) use import::run as import;
 
 /// The most requests at the same time: enough for the commits of imported messages to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
-/// Bounds the messages in memory, in KiB. One larger message may be there alone.
+/// Bounds the messages in memory, in KiB, apart from the last one or two.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.
@@ -75,7 +75,7 @@ pub struct ExportArgs {
     /// The format of the files.
     #[arg(long, default_value = "maildir", value_name = "FORMAT")]
     pub format: Format,
-    /// Print what would be written, and write nothing.
+    /// Write nothing, and print how much an export into an empty folder would write.
     #[arg(long)]
     pub dry_run: bool,
     /// The folder to write into; created if it does not exist.

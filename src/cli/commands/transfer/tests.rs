@@ -204,7 +204,7 @@ fn truncated_files_are_written_again() {
         write(dir.path(), format, &mail);
         let mut files = Vec::new();
         walk(dir.path(), &mut files);
-        // Of each message file, 10 to 16 bytes are cut off at its end.
+        // 10 to 16 bytes are cut off at the end of each message file of more than 20 bytes.
         let mut cut = 0;
         for file in files
             .iter()
