@@ -103,8 +103,8 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     if sources.is_empty() && found.skipped.is_empty() && scripts.scripts.is_empty() {
         return Err(Failure::new(
             exit::NO_INPUT,
-            "no Maildir, .mbox or .eml file there; for mbox files with other names say \
-             --format mbox",
+            "no Maildir, .mbox or .eml file to import there; for mbox files with other names \
+             say --format mbox",
         ));
     }
     let mut progress =

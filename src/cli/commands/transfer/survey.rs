@@ -97,7 +97,7 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         }
         None if ends_with(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
         None => {
-            let text = "unknown kind of file: say --format maildir, mbox or eml";
+            let text = "unknown kind of file: say --format mbox or eml";
             return Err(io::Error::other(text));
         }
     };
