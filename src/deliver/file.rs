@@ -8,8 +8,8 @@
 //!   email stays as it is.
 //! - A discard or a refusal holds only for the recipient for whom a script decided it.
 //! - If the quota has no room for an email of one recipient, the commit fails for all recipients of
-//!   the account, also for those whose mail is not stored: so does RCPT, where it is known already
-//!   that the account is full (`admit`).
+//!   the account, also for those whose mail is not stored. RCPT refuses all of them, too, if the
+//!   account is full already (`admit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -90,7 +90,7 @@ fn counted(count: u64, singular: &str, plural: &str) -> String {
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";
-    /// All keywords of the files with a keyword that has no letter, in a Maildir folder
+    /// All keywords of each file that has a keyword without a letter, in a Maildir folder
     /// (`transfer::ledger`).
     pub(super) const LEDGER: &str = "restante-keywords";
     pub(super) const DOVECOT_KEYWORDS: &str = "dovecot-keywords";

@@ -65,7 +65,7 @@ fn mail() -> MailboxContents {
     let mut mail = MailboxContents::new();
     for (at, message) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
         let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
-        // More keywords than a Maildir has letters for.
+        // With the corpus, these are more keywords than a Maildir has letters for.
         mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), message));
     }
     mail
