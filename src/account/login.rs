@@ -174,7 +174,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     cache: LoginCache,
     failures: Failures,
-    /// How many passwords were checked by a hash, for tests.
+    /// How many hashes `verify` has computed, for tests.
     hashes: AtomicU64,
 }
 
@@ -271,7 +271,7 @@ impl Logins {
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }
 
-    /// Counts a token that nobody has as a failure of its source.
+    /// Counts an unknown or expired token as a failure of its source.
     ///
     /// # Errors
     /// `TooManyFailures` says how long the client must wait first.

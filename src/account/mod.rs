@@ -313,9 +313,8 @@ impl Directory {
     /// alias domain. Catch-alls and details are not considered.
     ///
     /// # Errors
-    /// `Corrupt` if `name` may belong to an account whose row is damaged or lost; others if the
-    /// store cannot be read. An address that has no row is nobody's, though it could be the name of
-    /// a damaged account.
+    /// `Corrupt` if a damaged or lost row may decide this; others if the store cannot be read. An
+    /// address that has no row is nobody's, though it could be the name of a damaged account.
     pub fn find_account(&self, name: &str) -> Result<Option<(AccountId, AccountRow)>, Error> {
         let cache = self.cache()?;
         let id = name.parse::<AccountId>().ok();

@@ -48,32 +48,33 @@ pub enum Command {
     /// Run the service in the foreground.
     ///
     /// Accepts mail over LMTP on the configured addresses or on sockets that systemd passes, serves
-    /// JMAP and the control socket, and sends replies through the relay. SIGTERM stops the service
-    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store,
-    /// the listeners and the format of the log, which need a restart.
+    /// JMAP, ManageSieve and the control socket, and sends mail through the relay. SIGTERM stops
+    /// the service after running sessions have ended, or their time is over. SIGHUP reloads the
+    /// configuration, except for the store, the listeners and the format of the log, which need a
+    /// restart.
     Serve,
     /// Show on the loopback interface how mail is delivered and answered.
     ///
     /// Starts the service with a data directory under ./var, creates two accounts, enables the
     /// vacation response of one, delivers a few messages over LMTP, and prints the inbox, the
-    /// decisions and the reply that was sent. Runs until interrupted.
+    /// decisions and one of the replies. Runs until interrupted.
     Demo(DemoArgs),
     /// Check the configuration, or print an example.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Add, list and change accounts.
+    /// Add, list, change and remove accounts.
     #[command(subcommand)]
     Account(AccountCommand),
     /// Set the vacation response and see whom it answered.
     #[command(subcommand)]
     Vacation(VacationCommand),
-    /// List, search, show, move, import and export mail.
+    /// List, search, show, change, import and export mail.
     #[command(subcommand)]
     Mail(MailCommand),
-    /// List, create, change and share mailboxes.
+    /// List, create, change, share and remove mailboxes.
     #[command(subcommand)]
     Mailbox(MailboxCommand),
-    /// List outgoing mail, retry it or cancel it.
+    /// List outgoing mail, and retry, hold or remove it.
     #[command(subcommand)]
     Queue(QueueCommand),
     /// Manage the Sieve scripts of accounts, see what they do, and check, test and format scripts

@@ -96,8 +96,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command that needs the configuration or the control socket, except for `deliver`. `run`
-/// handles `deliver` and the other commands itself.
+/// Runs a command that takes a `CommandContext`. `run` handles the other commands itself.
 async fn run_client(command: Command, context: CommandContext) -> Result<(), Failure> {
     match command {
         Command::Account(command) => account::run(command, &context).await,

@@ -2,7 +2,7 @@
 //!
 //! - The store is opened before the listeners are bound, so that no mail is accepted before it can
 //!   be stored.
-//! - At a stop all parts are told at once to begin nothing new, and the store is closed last.
+//! - At a stop all parts learn at once to begin nothing new, and the store is closed last.
 
 pub(super) mod serve;
 #[cfg(test)]
@@ -363,8 +363,7 @@ impl Service {
     /// from its next connection, transaction, request, look-up or round on.
     ///
     /// # Errors
-    /// Why the certificate, a key, the password or a script of the site cannot be read;
-    /// then nothing is changed.
+    /// Why a file that the configuration names cannot be used; then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let need_restart = self.config.changes_for_restart(&new);
         let config = self.config.after_reload(new);

@@ -235,7 +235,7 @@ fn check_limits(config: &Config, report: ReportProblem<'_>) {
         );
     }
     if config.limits.session.0 < config.limits.idle.0 {
-        report("limits", "session", "shorter than idle".into(), "write more, such as \"6h\"");
+        report("limits", "session", "shorter than idle".into(), "write at least as much as idle");
     }
     if config.limits.message.0 < MIN_MAX_MESSAGE_BYTES {
         report(
@@ -263,7 +263,7 @@ fn check_limits(config: &Config, report: ReportProblem<'_>) {
             "limits",
             "body-in-memory",
             "larger than in-flight".into(),
-            "write less, such as \"256 KiB\"",
+            "write at most as much as in-flight",
         );
     }
 }

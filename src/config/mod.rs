@@ -99,7 +99,8 @@ impl Default for LmtpSection {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlSection {
     pub socket: PathBuf,
-    /// Who may manage every account: Unix users, and groups with a leading `@`.
+    /// Who may manage every account besides root and the service's own user: Unix users, and
+    /// groups with a leading `@`.
     pub administrators: Vec<String>,
 }
 

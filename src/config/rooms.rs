@@ -1,4 +1,4 @@
-//! What starting and reloading the service read from the machine, for all rooms together, so that
+//! Reads from the machine what a start and a reload of the service need, for all rooms together.
 //! `config check` reads the same.
 
 use super::Config;

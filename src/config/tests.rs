@@ -25,7 +25,7 @@ fn example_equals_the_defaults() {
 }
 
 /// The keys come from an error of the parser, so that none is left out: it quotes the unknown word,
-/// and then each valid one.
+/// and then each valid one. Those of an element of `[[dkim.keys]]` are not looked for.
 #[test]
 fn example_lists_every_key() {
     let keys = |text: &str| -> Vec<String> {

@@ -36,7 +36,7 @@ pub(super) struct PendingDelivery {
     refusal: Option<Reply>,
     /// Waits for the commits; `None` if there is a `refusal`.
     ticket: Option<Ticket>,
-    /// What was charged for the actions that are queued. Refunded if the commits do not become
+    /// What was charged for the actions that are queued. Refunded if none of the commits becomes
     /// durable.
     charges: RateCharges,
     /// Postfix's queue id, for the log.
@@ -51,7 +51,7 @@ impl Deliverer {
     /// Bytes before the header are not stored. They would stand behind the trace fields, where a
     /// blank line among them would end the header.
     ///
-    /// A message with `limits::MAX_RECEIVED_FIELDS` Received fields is refused.
+    /// A message with `limits::MAX_RECEIVED_FIELDS` or more Received fields is refused.
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,

@@ -1,4 +1,5 @@
-//! Tells which charges of a delivery were used: those for what a commit has queued.
+//! Tells which charges of a delivery were used: those for what a commit has queued, or has found
+//! queued already.
 
 use super::job::AccountJob;
 use super::outcome::FiledAccount;

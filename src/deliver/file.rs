@@ -8,8 +8,8 @@
 //!   email stays as it is.
 //! - A discard or a refusal holds only for the recipient for whom a script decided it.
 //! - If the quota has no room for an email of one recipient, the commit fails for all recipients of
-//!   the account, also for those whose mail is not stored: so does RCPT, where it is known already
-//!   that the account is full (`admit`).
+//!   the account, also for those whose mail is not stored. RCPT refuses all of them, too, if the
+//!   account is full already (`admit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,8 @@ pub(super) fn file(
         let decision = answer(txn, job, is_due, email, &mut refused)?;
         let mut steps = joined_steps(&fresh);
         report_refused(txn, &refused, email, &mut steps)?;
-        // The decision names the recipient that is answered, or else the first fresh one.
+        // The decision names the recipient that is or would be answered, or else the first fresh
+        // one.
         let recipient = job.recipients.get(job.answer.recipient).filter(|_| is_due);
         let recipient = recipient.or(fresh.first().map(|(_, recipient, _)| *recipient));
         if let Some(recipient) = recipient {

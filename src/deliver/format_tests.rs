@@ -80,7 +80,8 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
     engine
 }
 
-/// Writes rows of every kind. The bounds are small, so that a few emails have ranks and folds.
+/// Writes rows of nearly every table. The bounds are small, so that a few emails have ranks and
+/// folds.
 fn fill_store(engine: Arc<MemoryEngine>) {
     let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
@@ -315,11 +316,11 @@ fn this_version_writes_the_rows_of_the_fixture() {
     }
     assert_eq!(written.len(), fixture.len());
     let tables: BTreeSet<&str> = fixture.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert!(tables.len() >= 28, "only {} kinds of rows: {tables:?}", tables.len());
+    assert!(tables.len() >= 45, "only {} tables: {tables:?}", tables.len());
 }
 
 #[test]
-fn stores_of_every_format_can_be_read_and_changed() {
+fn stores_of_this_and_earlier_formats_can_be_read_and_changed() {
     for name in [FIRST, SECOND, FOURTH, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
@@ -337,11 +338,7 @@ fn first_format_is_raised_and_a_later_one_is_refused() {
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
     assert_eq!(format(&first), 5);
-    assert_eq!(
-        open(&first).unwrap().secrets().threads,
-        secrets.threads,
-        "nothing else of the row changes"
-    );
+    assert_eq!(open(&first).unwrap().secrets().threads, secrets.threads, "the secrets stay");
     // An earlier program refuses format 5 as this one refuses format 6.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
     row[0] = 6;

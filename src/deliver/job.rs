@@ -98,7 +98,8 @@ pub(super) struct ScriptWrites {
     pub(super) refusal: Option<String>,
     /// The hashes of keys that the `duplicate` test remembers, and until when.
     pub(super) duplicates: Vec<([u8; 32], UtcMillis)>,
-    /// The steps of the decision, with one for a failed run and for each redirect that is not sent.
+    /// The steps of the decision, with one for a failed run, and for each redirect or notification
+    /// that is not sent.
     pub(super) steps: Vec<FilterStep>,
     /// The rules that are counted.
     pub(super) fired: Vec<FiredRules>,

@@ -1,11 +1,11 @@
 //! Plans the notifications by mail that scripts ask for (RFC 5435, RFC 5436).
 //!
 //! - A message that says in Auto-Submitted that a program sent it causes none, so that there is no
-//!   loop (RFC 5436 §2.7). For this the header counts as it was received; what is told of the
+//!   loop (RFC 5436 §2.7). For this the header counts as it was received; what is shown of the
 //!   message is read from the header as edited (RFC 5293 §7).
 //! - The subject is the text of `:message`, or else that of the URI, or else that of the message.
 //! - The body is that of the URI, or else the text of `:message`, or else names From and Subject of
-//!   the message. With `:message` and a body of the URI nothing of the message is told.
+//!   the message. With `:message` and a body of the URI nothing of the message is shown.
 //! - A step of the decision says why a notification is not sent.
 
 use super::job::{PlannedCopy, ScriptWrites};
@@ -21,9 +21,9 @@ use crate::outbox::NoticeAction;
 
 /// The context of the key of `Planner::owner_token`.
 const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
-/// The subject, or the body, of a notification about a message that lacks what it would tell.
+/// The subject, or the body, of a notification about a message that lacks what it would show.
 const NEW_MESSAGE: &str = "New message";
-/// Longer values of header fields are cut in the body of a notification.
+/// Longer values of header fields are cut in a notification, and so is a longer subject.
 const MAX_VALUE_BYTES: usize = 1000;
 /// A longer text of `:message` is cut (RFC 5436 §2.6): a script could repeat the message in it.
 const MAX_TEXT_BYTES: usize = 16 << 10;

@@ -6,7 +6,8 @@
 //! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
 //!   multiply a message without end.
 //! - All are charged before the commit. A charge is refunded if the message for which it was made
-//!   is not queued, or the commit does not become durable.
+//!   is not queued and does not equal a queued one, or if none of the delivery's commits becomes
+//!   durable.
 
 use crate::filter;
 use crate::vacation::{RateCharge, RateLimiter, RateLimits};

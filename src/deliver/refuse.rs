@@ -5,7 +5,7 @@
 //! - Otherwise a report to the sender is planned. If none can be sent, a message that is neither
 //!   stored nor redirected is refused in the protocol with what can be carried of the reason, so
 //!   that it is never lost without a word. If a message that is stored or redirected can have no
-//!   report, its sender is not told of the refusal.
+//!   report, its sender does not learn of the refusal.
 
 use super::job::ScriptWrites;
 use super::scripts::Planner;

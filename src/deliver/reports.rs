@@ -14,7 +14,7 @@ use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
     /// Files every report that is due. Returns when the next one will be due; `None` if no response
-    /// that asks for a report has an end. `net::reports` calls this again and again.
+    /// that asks for a report ends later. `net::reports` calls this again and again.
     ///
     /// A failure to file a report is logged, and the next call tries again. May wait for the disk,
     /// so an asynchronous task must not call this.

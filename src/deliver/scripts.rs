@@ -179,7 +179,7 @@ impl Planner<'_> {
         self.context.versions.add(message, self.context.thread_keys, secrets)
     }
 
-    /// Whether the message was delivered to this account before, and came back.
+    /// Whether the message was delivered to this address before, and came back.
     fn was_here(&self) -> bool {
         let own = self.owner.identity.canonical(&self.owner.target.address);
         self.context.header.fields().filter(|field| field.is("Delivered-To")).any(|field| {
@@ -278,8 +278,8 @@ impl Planner<'_> {
     }
 }
 
-/// Writes that a redirect is not sent as a step, and as an error, too, if `is_error`. Its place is
-/// that of the step of the redirect.
+/// Writes a step, and if `is_error` also an error, which say that a redirect is not sent. Their
+/// place is that of the step of the redirect.
 fn add_unsent(writes: &mut ScriptWrites, to: &Address, why: &str, is_error: bool) {
     let (redirect, text) = (format!("redirect {to}"), format!("no redirect to {to}: {why}"));
     let found = writes.steps.iter().find(|step| step.action == redirect);

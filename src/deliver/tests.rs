@@ -1,4 +1,4 @@
-//! Tests of deliveries into a store: filing, replies, and From of replies. More are in `tests/`.
+//! Tests of deliveries into a store: replies and their From, and mail loops. More are in `tests/`.
 
 use std::time::Duration;
 

@@ -125,8 +125,8 @@ pub struct Notification {
     /// `None`: From and Subject of the message.
     pub text: Option<String>,
     pub importance: Importance,
-    /// The message of which is told (RFC 5293 §7), of which the body may be missing. `None`: the
-    /// message as received.
+    /// The message that the notification is about (RFC 5293 §7); its body may be missing. `None`:
+    /// the message as received.
     pub message: Option<EditedMessage>,
     /// Where a copy is filed (RFC 8580); `None` for no copy.
     pub fcc: Option<vacation::Fcc>,

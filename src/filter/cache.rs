@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_stays_within_its_bounds() {
+    fn sources_in_the_cache_stay_within_their_bound() {
         let cache = ScriptCache::default();
         for n in 0..3000 {
             compile(&cache, format!("# {n}\nkeep;").as_bytes());

@@ -1,5 +1,5 @@
-//! What the engine is told of a message besides the message itself: its envelope, and the account
-//! that gets it. Deliveries, runs over stored mail and trials tell it here.
+//! What the engine gets besides the message itself: the envelope, and the account that gets the
+//! message. Deliveries, runs over stored mail and trials pass it here.
 
 use restante_sieve::{AddressSpec, DsnParameters, Input, Outcome, RunLimits, Script, Trace, World};
 

@@ -16,8 +16,8 @@ pub(super) const SCHEME: &str = "mailto";
 /// The most bytes of a URI.
 const MAX_URI_BYTES: usize = 8192;
 
-/// What a `mailto` URI says. Those in `cc` and `bcc` are recipients, too: each gets a notification
-/// of its own. Other header fields are ignored (RFC 5436 §2.7).
+/// What a `mailto` URI says. Addresses in `cc` and `bcc` are recipients, too: each gets a
+/// notification of its own. Other header fields are ignored (RFC 5436 §2.7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailtoUri {
     pub(crate) to: Vec<Address>,

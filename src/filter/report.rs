@@ -1,4 +1,4 @@
-//! What clients are told about scripts, and about what scripts may do.
+//! What clients can learn about scripts, and about what scripts may do.
 
 use restante_sieve::Extension;
 

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rules_in_one_line_are_read_fast() {
+    fn many_rules_in_one_line_are_all_read() {
         let source = "keep; ".repeat(9_000);
         let rules = rules_of(&source);
         assert_eq!(rules.len(), 9_000);

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_site_can_do_is_offered() {
+    fn spamtest_is_offered_only_if_a_filter_writes_scores() {
         let settings = Settings::default();
         assert!(!settings.extensions().contains(Extension::SpamTest));
         assert!(settings.extensions().contains(Extension::Vacation));

@@ -35,7 +35,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns the name of the command.
+    /// Returns the name of the command; of `Edit`, that of the extension.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

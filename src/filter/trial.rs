@@ -379,7 +379,7 @@ fn action_texts(plan: &Plan) -> Vec<String> {
     let mut texts: Vec<String> = plan.actions.iter().map(action_text).collect();
     if let Some(keep) = &plan.implicit_keep {
         let text = with_version(with_flags("keep".into(), &keep.flags), keep.message);
-        texts.push(format!("{text} (implicit)"));
+        texts.push(shorten(&format!("{text} (implicit)")));
     }
     texts
 }

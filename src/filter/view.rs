@@ -186,7 +186,8 @@ fn children(raw: &[u8], body: Range<usize>, boundary: &[u8]) -> Vec<Range<usize>
         }
         at = at.saturating_add(length);
     }
-    if let Some(start) = start.filter(|start| *start < body.end) {
+    let has_room = children.len() < limits::MAX_MIME_PARTS;
+    if let Some(start) = start.filter(|start| has_room && *start < body.end) {
         children.push(start..body.end);
     }
     children

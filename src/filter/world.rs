@@ -293,8 +293,8 @@ fn special_use(role: Role) -> String {
 }
 
 /// Returns the hash under which the store remembers a key of the `duplicate` test. `None` if the
-/// key is not 64 hexadecimal digits, which the engine never makes: for such a key the test is
-/// false, and nothing is remembered.
+/// key is not 64 hexadecimal digits. The engine makes no such key; for one the test is false, and
+/// nothing is remembered.
 pub(super) fn duplicate_hash(key: &DupKey) -> Option<[u8; 32]> {
     let digits = key.as_str().as_bytes();
     let mut hash = [0; 32];

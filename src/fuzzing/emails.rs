@@ -16,8 +16,8 @@ use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
 /// Reads the first line of the input as the name of a header property, and the rest as a message.
-/// The structure is consistent, texts are truncated within their limits, and addresses, ids and
-/// dates of a field can be written.
+/// The structure is consistent, texts are truncated within their limits, and values of fields are
+/// as `check_value` says.
 pub fn structure(data: &[u8]) {
     let data = bounded(data);
     let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
@@ -88,8 +88,8 @@ fn check_parts(message: &Message<'_>, max: usize) {
     }
 }
 
-/// Checks the value of a field in a form: texts have no control characters, and addresses and dates
-/// can be written.
+/// Checks the value of a field in a form: texts have no control characters but tabs, except in the
+/// raw form; an address is refused, or written as one field; a date can be written.
 fn check_value(form: Form, value: &FormValue) {
     let clean = |text: &str| !text.chars().any(|c| c.is_control() && c != '\t');
     match value {
@@ -145,7 +145,8 @@ const FIELDS: [(&str, &str); 11] = [
 ];
 
 /// Creates an email from any JSON object with Email/set. The object is refused, or the new message
-/// has well-formed lines, and only header fields that the object names or that every message has.
+/// has well-formed lines, and only header fields that the object names, that every message has, or
+/// that describe the content.
 pub fn draft(data: &[u8]) {
     let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
     let (context, account, inbox) = service();

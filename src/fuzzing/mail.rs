@@ -54,8 +54,8 @@ pub fn message(data: &[u8]) {
     check_trace(data, &facts);
 }
 
-/// Searches the first line of the input as a text in the rest as a message. A message that contains
-/// the text also matches by its tokens. Tokens and bytes together match exactly if the parsed
+/// Searches the rest of the input, as a message, for its first line. A message that contains this
+/// text also matches by its tokens. Tokens and bytes together match exactly if the parsed
 /// message contains the text.
 pub fn search(data: &[u8]) {
     let data = bounded(data);
@@ -349,8 +349,8 @@ pub fn results(data: &[u8]) {
     }
 }
 
-/// Signs any message with two DKIM keys. A Received field in front makes no difference, and a
-/// message is signed only if it has one From field.
+/// Signs any message with two DKIM keys. A message is signed only if it has one From field, and a
+/// Received field in front makes no difference to that.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();

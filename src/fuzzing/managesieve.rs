@@ -106,7 +106,8 @@ fn run_session(pieces: &[&[u8]]) -> Transcript {
 /// Checks a request, and answers it in place of the store.
 fn answer(request: &Request) -> Answer {
     let check_name = |name: &String| {
-        assert!((1..=128).contains(&name.chars().count()), "a name of {} bytes", name.len());
+        let length = name.chars().count();
+        assert!((1..=128).contains(&length), "a name of {length} characters");
         assert!(!name.contains(char::is_control), "{name:?}");
     };
     match request {

@@ -273,7 +273,7 @@ fn check_folding(address: &Address) {
 }
 
 /// Parses any lines as SMTP commands. The case of the verb does not matter, texts have no control
-/// characters, and MAIL and RCPT read the same after they are written.
+/// characters, and the paths and parameters of MAIL and RCPT read the same after they are written.
 pub fn command(data: &[u8]) {
     for line in bounded(data).split(|byte| *byte == b'\n').take(200) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -370,7 +370,7 @@ pub fn jmap(data: &[u8]) {
     assert!(size <= max, "{size} bytes of response to {} of request", data.len());
 }
 
-/// Returns how many arrays and objects are nested in a value, which counts, too.
+/// Returns how deep arrays and objects are nested in a value, itself included; 0 for any other.
 fn depth(value: &serde_json::Value) -> usize {
     let inner = match value {
         serde_json::Value::Array(items) => items.iter().map(depth).max(),

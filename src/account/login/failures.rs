@@ -186,7 +186,7 @@ impl LoginAttempt<'_> {
     }
 }
 
-/// Charges `key` with one failure, unless all entries are in use.
+/// Charges `key` with one failure, unless all entries are in use by other keys.
 ///
 /// # Errors
 /// If the key would owe more than `burst` failures. Then nothing is charged.
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_nobody_has_are_counted_by_source_alone() {
+    fn invalid_tokens_are_counted_by_source_alone() {
         let failures = Failures::default();
         for n in 0..1000u32 {
             let source = LoginSource::from(IpAddr::from(n.to_be_bytes()));

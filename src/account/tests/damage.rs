@@ -1,5 +1,4 @@
-//! Tests of lost or damaged rows of accounts and addresses: they are noticed, repaired, and do not
-//! affect other accounts.
+//! Tests of lost or damaged rows of accounts and addresses, and of the check that notices them.
 
 use super::*;
 use crate::store::engine::RowReader as _;
@@ -116,7 +115,7 @@ const ALL: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn lost_alias_or_catch_all_is_noticed_and_repaired() {
+fn lost_or_damaged_address_row_is_noticed_and_repaired() {
     for (key, to) in [
         ("lee@example.org", "lee+x@example.org"),
         ("b.o.b@example.org", "b.o.b@example.org"),
@@ -390,7 +389,7 @@ impl Fixture {
 }
 
 #[test]
-fn damage_is_logged_once_until_it_is_repaired() {
+fn damage_counts_as_logged_until_it_is_repaired() {
     let fixture = fixture();
     let reported = || fixture.directory.0.reported.lock().len();
     fixture.write(Table::Addresses, b"lee@example.org", None);

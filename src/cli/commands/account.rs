@@ -97,7 +97,7 @@ pub enum AccountCommand {
         #[arg(long)]
         remove: bool,
     },
-    /// Set a password, read from the terminal or from standard input.
+    /// Set a password, read from the terminal or from standard input, or remove one.
     Password {
         /// The name of the account, or any of its addresses.
         account: String,

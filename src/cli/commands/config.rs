@@ -10,7 +10,7 @@ use crate::config::{DEFAULT_PATH, example, load};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Check the configuration file: print one line for each fault, with what to do about it.
+    /// Check the configuration file: print what is wrong, and what to do about it.
     Check,
     /// Print every setting with its default and its meaning.
     Example,

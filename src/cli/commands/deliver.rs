@@ -153,14 +153,14 @@ fn exit_code(outcomes: &[RecipientReply], recipients: usize) -> Result<(), Failu
     Err(Failure::new(code, lines.join("\n")))
 }
 
-/// Returns the exit code for a reply. A refusal is permanent only if its code is about the message
-/// or the mailbox.
+/// Returns the exit code for a reply. A refusal is permanent only if its code is about the address,
+/// the mailbox or the message, or is that of a refusal by a script (5.7.1).
 fn code_of(reply: &str) -> u8 {
     let enhanced = reply.get(4..).and_then(|rest| rest.split_whitespace().next());
     match (reply.as_bytes().first(), enhanced) {
         (Some(b'2'), _) => 0,
         (Some(b'5'), Some("5.1.1")) => exit::NO_USER,
-        (Some(b'5'), Some("5.2.1" | "5.2.2" | "5.3.4" | "5.4.6")) => exit::UNAVAILABLE,
+        (Some(b'5'), Some("5.2.1" | "5.2.2" | "5.3.4" | "5.4.6" | "5.7.1")) => exit::UNAVAILABLE,
         _ => exit::TEMPORARY,
     }
 }
@@ -179,6 +179,7 @@ mod tests {
             ("552 5.2.2 full", 69),
             ("552 5.3.4 too large", 69),
             ("554 5.4.6 loop", 69),
+            ("550 5.7.1 refused by a script", 69),
             ("452 4.2.2 full", 75),
             ("451 4.3.0 trouble", 75),
             ("501 5.5.4 what", 75),

@@ -43,7 +43,7 @@ pub enum MailCommand {
     /// A message is found if all given options apply to it. Without options the command lists all
     /// mail, newest first.
     Query(Box<MailQueryArgs>),
-    /// Print a message as it was received.
+    /// Print a message, with the fields that its delivery put on top.
     Show {
         #[command(flatten)]
         account_args: AccountArgs,

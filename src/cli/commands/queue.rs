@@ -125,7 +125,7 @@ pub(in crate::cli) async fn run(
             }
             output::line(&format!("accepted: {}", answer.accepted));
             let (removed, kept) = (answer.dropped, answer.kept);
-            output::line(&format!("{removed} removed, {kept} are kept and will be sent"));
+            output::line(&format!("{removed} removed, {kept} kept"));
             Ok(())
         }
     }

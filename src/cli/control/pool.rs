@@ -43,7 +43,7 @@ impl ControlPool {
     /// response is complete, the request is sent again on a new connection.
     ///
     /// # Errors
-    /// The service does not run, or the connection breaks.
+    /// The service does not run, the connection breaks, or the response is too large.
     pub(in crate::cli) async fn exchange(
         &self,
         method: &Method,

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_every_form_as_begin_and_as_end() {
+    fn reads_dates_as_begin_and_as_end() {
         for (text, from, until) in [
             ("2026-12-24", "2026-12-23T23:00:00Z", "2026-12-24T23:00:00Z"),
             ("2026-12-24T09:00", "2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),

@@ -26,7 +26,7 @@ pub(in crate::cli) fn lines(text: &str) {
     text.split('\n').for_each(line);
 }
 
-/// Writes a text unchanged. It must not contain text from outside.
+/// Writes a text unchanged. It must not contain text from outside, unless that is escaped.
 pub(in crate::cli) fn raw(text: &str) {
     write(text);
 }

@@ -1,4 +1,4 @@
-//! Tests of which recipients are accepted, deferred or refused at RCPT.
+//! Tests of which mail is accepted, deferred or refused.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of where a message is filed, and that a retry files it once.
+//! Tests of how a message is filed and recorded, and that a retry files it once.
 
 use super::*;
 

@@ -211,7 +211,7 @@ fn edited_header_is_stored_and_redirected() {
         assert!(text.starts_with("Delivered-To: ann@example.org\r\nReceived: "), "{text}");
         assert!(text.ends_with("\r\n\r\nHi\r\n"), "{text}");
     }
-    // Each version is stored once, as a message. An action has its hash and the trace fields only.
+    // An action has the hash of its version, whose bytes are stored as a message.
     assert_eq!(queued.len(), 2);
     assert!(queued.iter().all(|action| action.blob.is_some()));
     fixture.assert_clean();

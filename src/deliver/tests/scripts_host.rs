@@ -1,5 +1,6 @@
-//! Tests of what scripts read from the store (other scripts, mailboxes), and of what they cannot
-//! do: lose a message by a bad address, delete trace fields, or cost a delivery too much.
+//! Tests of what scripts read from the store (other scripts, mailboxes) and in `:addresses`, and of
+//! what they cannot do: lose a message by a bad address, keep a loop going, or cost a delivery too
+//! much.
 
 use super::*;
 use crate::filter::Settings as FilterSettings;
@@ -70,7 +71,7 @@ fn optional_script_with_errors_is_not_skipped() {
 }
 
 #[test]
-fn delivered_to_cannot_be_deleted_so_that_a_loop_ends() {
+fn loop_ends_even_if_a_script_deletes_delivered_to() {
     let fixture = fixture();
     let source = "require \"editheader\"; deleteheader \"Delivered-To\";\n\
                   redirect \"carol@example.com\";";

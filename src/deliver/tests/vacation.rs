@@ -1,5 +1,5 @@
 //! Tests of what the vacation responder reads and writes in the store: copies of replies, known
-//! correspondents, recurring days, absence reports.
+//! correspondents, recurring days, own addresses, absence reports, a damaged response.
 
 use super::*;
 use crate::message::{header, rows};
@@ -109,6 +109,7 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
     });
     committed.unwrap().1.wait_blocking().unwrap();
     assert_eq!(fixture.decide("zoe@example.net", 4), "answered");
+    assert_eq!(fixture.store.snapshot().emails(fixture.ann, None, 99).unwrap().len(), 4);
     fixture.assert_deeply_clean();
 }
 

@@ -16,9 +16,9 @@ pub struct ListArgs {
     pub account: String,
     /// List the last failed runs, up to 50 of them, newest first, in place of the scripts.
     ///
-    /// A message whose run failed was kept in the Inbox. Redirects that were left out because of
-    /// a loop and mailboxes that could not be created are listed, too, and what went wrong in
-    /// scripts of the site.
+    /// A message whose run failed was kept. Redirects that were left out because of a loop and
+    /// mailboxes that could not be created are listed, too, and what went wrong in scripts of the
+    /// site.
     #[arg(long)]
     pub errors: bool,
 }

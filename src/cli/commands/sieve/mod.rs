@@ -159,10 +159,13 @@ mod tests {
 
     #[test]
     fn counts_are_of_errors_and_warnings() {
-        let settings = crate::filter::Settings::default();
-        let check = settings.check_script(b"require \"copy\";\nkeeep;\nkeeep;\n");
-        let facts = CheckFacts::read(check.text("a"), &check.json()).unwrap();
-        assert!(counts(&facts).starts_with("2 errors"), "{}", counts(&facts));
+        let check = |source: &[u8]| {
+            let check = crate::filter::Settings::default().check_script(source);
+            counts(&CheckFacts::read(check.text("a"), &check.json()).unwrap())
+        };
+        let errors = check(b"require \"copy\";\nkeeep;\nkeeep;\n");
+        assert!(errors.starts_with("2 errors"), "{errors}");
+        assert_eq!(check(b"require \"copy\";\nkeep;\n"), "1 warning");
         assert_eq!(counts(&CheckFacts::default()), "");
     }
 }

@@ -215,7 +215,8 @@ impl Exporter<'_> {
         )
     }
 
-    /// Waits for the first of the running requests, writes its message, and returns its size.
+    /// Waits for the first of the running requests, and writes its message unless the email was
+    /// destroyed. Returns the size of the message.
     async fn write_first(
         &self,
         pending: &mut PendingDownloads<'_>,

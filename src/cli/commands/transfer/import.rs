@@ -57,7 +57,7 @@ struct ImportCounts {
     there: u64,
     /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
-    /// The bytes of the messages of `added`, `joined` and `there`.
+    /// The bytes in the files of the messages of `added`, `joined` and `there`.
     bytes: u64,
     /// Messages with too many keywords, of which some were left out.
     keywords_cut: u64,
@@ -103,8 +103,8 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     if sources.is_empty() && found.skipped.is_empty() && scripts.scripts.is_empty() {
         return Err(Failure::new(
             exit::NO_INPUT,
-            "no Maildir, .mbox or .eml file there; for mbox files with other names say \
-             --format mbox",
+            "no Maildir, .mbox or .eml file to import there; for mbox files with other names \
+             say --format mbox",
         ));
     }
     let mut progress =
@@ -400,7 +400,7 @@ impl Importer<'_> {
     /// Waits for a request and counts its result.
     ///
     /// # Errors
-    /// What stops the whole import, and the name of the message.
+    /// What stops the whole import.
     async fn finish(
         &mut self,
         name: &str,

@@ -92,7 +92,8 @@ impl ExportTarget {
     /// `open`.
     ///
     /// # Errors
-    /// `AlreadyExists` if the mbox file has mail that no export wrote, and those of the system.
+    /// `AlreadyExists` if the mbox file has mail that no export wrote, `WouldBlock` if another
+    /// program locks it, and those of the system.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
             Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),

@@ -18,7 +18,7 @@ use crate::model::clock::Stopwatch;
 /// For both locks together.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// A lock file of more bytes is not read, and never counts as left behind.
+/// A lock file of more bytes never counts as left behind.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
 /// Dropping the lock removes `NAME.lock`, unless another program has replaced it; the fcntl lock

@@ -28,7 +28,7 @@ pub(super) use import::run as import;
 
 /// The most requests at the same time: enough for the commits of imported messages to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
-/// Bounds the messages in memory, in KiB. One larger message may be there alone.
+/// Bounds the messages in memory, in KiB, apart from the last one or two.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
 /// A format of mail in files.
@@ -75,7 +75,7 @@ pub struct ExportArgs {
     /// The format of the files.
     #[arg(long, default_value = "maildir", value_name = "FORMAT")]
     pub format: Format,
-    /// Print what would be written, and write nothing.
+    /// Write nothing, and print how much an export into an empty folder would write.
     #[arg(long)]
     pub dry_run: bool,
     /// The folder to write into; created if it does not exist.
@@ -90,7 +90,7 @@ fn counted(count: u64, singular: &str, plural: &str) -> String {
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";
-    /// All keywords of the files with a keyword that has no letter, in a Maildir folder
+    /// All keywords of each file that has a keyword without a letter, in a Maildir folder
     /// (`transfer::ledger`).
     pub(super) const LEDGER: &str = "restante-keywords";
     pub(super) const DOVECOT_KEYWORDS: &str = "dovecot-keywords";

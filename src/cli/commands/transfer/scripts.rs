@@ -189,8 +189,8 @@ pub(super) async fn import(
 }
 
 impl ScriptResult {
-    /// Whether the owner must be told: the script has errors, was refused, was not imported because
-    /// the account has another of this name, or is not active although it was.
+    /// Whether the command must fail: the script has errors, was refused, was not imported because
+    /// the account has another of this name, or was imported and is not active although it was.
     pub(super) fn is_problem(&self) -> bool {
         self.result.as_ref().map_or(true, |done| {
             done["valid"] != true

@@ -25,7 +25,7 @@ pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
     /// The names of the folders from the root to the one with the files.
     pub(super) path: Vec<Vec<u8>>,
-    /// The full path of the folder or mbox file, for messages.
+    /// The full path of the folder, or of the single file, for messages.
     pub(super) full_path: String,
     pub(super) files: Files,
     /// The mailbox to import into; `--mailbox` puts it below the mailbox that the option names.
@@ -62,7 +62,8 @@ pub(super) struct Survey {
     pub(super) skipped: Vec<(String, String)>,
 }
 
-/// Adds the mailboxes at and below a path: those of one format, or (`None`) of all.
+/// Adds the mailboxes at and below a path: those of one format, or (`None`) of all. Of a folder,
+/// adds the scripts, too.
 ///
 /// # Errors
 /// The path cannot be read, or a single file is of an unknown format or cannot be of this one.
@@ -96,7 +97,7 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         }
         None if ends_with(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
         None => {
-            let text = "unknown kind of file: say --format maildir, mbox or eml";
+            let text = "unknown kind of file: say --format mbox or eml";
             return Err(io::Error::other(text));
         }
     };

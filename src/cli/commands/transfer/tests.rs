@@ -65,7 +65,7 @@ fn mail() -> MailboxContents {
     let mut mail = MailboxContents::new();
     for (at, message) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
         let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
-        // More keywords than a Maildir has letters for.
+        // With the corpus, these are more keywords than a Maildir has letters for.
         mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), message));
     }
     mail
@@ -204,7 +204,7 @@ fn truncated_files_are_written_again() {
         write(dir.path(), format, &mail);
         let mut files = Vec::new();
         walk(dir.path(), &mut files);
-        // Of each message file, 10 to 16 bytes are cut off at its end.
+        // 10 to 16 bytes are cut off at the end of each message file of more than 20 bytes.
         let mut cut = 0;
         for file in files
             .iter()

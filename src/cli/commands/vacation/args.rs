@@ -244,7 +244,8 @@ pub struct VacationReportArgs {
     /// Mail received at that time or later [default: since the last absence began].
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,
-    /// Mail received before that time; a day is included [default: until the last absence ended].
+    /// Mail received before that time; a day is included [default: until the last absence ended, or
+    /// with --since until now].
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
     /// Print the report as HTML.

@@ -169,8 +169,10 @@ pub(in crate::cli) async fn report(
     let answer = context.client.call::<VacationReport>(arguments).await?;
     if context.json {
         output::json(&answer.facts);
+    } else if args.html {
+        output::raw(&answer.html);
     } else {
-        output::raw(if args.html { &answer.html } else { &answer.text });
+        output::lines(answer.text.trim_end());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The commands `vacation set` and `vacation text`, which set the texts of the reply.
+//! The commands `vacation set` and `vacation text`, which change the response and its texts.
 
 use super::args::{AudienceArg, CircleArg, ReplyTextArgs, VacationSetArgs, VacationTextArgs};
 use super::{show, update};

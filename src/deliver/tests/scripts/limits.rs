@@ -1,4 +1,4 @@
-//! Tests of the limits of scripts, and of scripts that cannot run.
+//! Tests of the limits of scripts, of scripts that cannot run, and of the ids of notifications.
 
 use super::*;
 
@@ -82,7 +82,8 @@ fn email_has_no_more_keywords_than_it_may() {
     fixture.assert_clean();
 }
 
-/// There are two versions, as received and edited: both are filed and sent on, or none is.
+/// There are two versions, as received and edited: both are filed and the redirect is queued, or
+/// nothing is done.
 #[test]
 fn quota_counts_all_versions() {
     let fixture = fixture();
@@ -164,7 +165,7 @@ const THREE_VERSIONS: &str = "addheader \"X-N\" \"1\"; fileinto :create \"A1\";\
                               addheader \"X-N\" \"3\"; fileinto :create \"A3\";\n";
 
 /// Returns a fixture in which all edited versions of a message together may have as many bytes as
-/// `count` edited letters, and the account of another owner, Cy.
+/// `count` edited letters, but at least as two of them, and the account of another owner, Cy.
 fn fixture_with_room(count: usize) -> (Fixture, AccountId) {
     let mut fixture = fixture();
     let letter = LETTER.replace('\n', "\r\n").len();

@@ -27,7 +27,7 @@ impl Fixture {
     }
 }
 
-/// RFC 5436 §2.6, RFC 5435 §3.1, §3.8: nothing of the mail is told that the script does not name.
+/// RFC 5436 §2.6, RFC 5435 §3.1, §3.8: nothing of the mail is shown that the script does not name.
 #[test]
 fn message_of_the_script_is_subject_and_body_of_its_notification() {
     let fixture = fixture();
@@ -85,7 +85,7 @@ fn notification_without_a_message_names_sender_and_subject_of_the_mail() {
 
 /// RFC 5293 §7, RFC 5436 §2.6.
 #[test]
-fn notification_tells_of_the_edited_header_and_is_bounded() {
+fn notification_shows_the_edited_header_and_is_bounded() {
     let fixture = fixture();
     fixture.activate(
         "require [\"editheader\", \"enotify\", \"variables\"];\n\

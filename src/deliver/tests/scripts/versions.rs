@@ -80,7 +80,8 @@ fn mailbox_that_is_created_gets_one_version_of_the_message() {
     fixture.assert_clean();
 }
 
-/// Runs `edits` before and after `vacation`, and returns the reply's text and the reason for none.
+/// Runs `edits` before `vacation`, and another edit after it. Returns the reply's text and the
+/// reason for none.
 fn answer(edits: &str, message: &str) -> (Option<String>, String) {
     let fixture = fixture();
     fixture.activate(&format!(

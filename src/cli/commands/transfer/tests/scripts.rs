@@ -1,4 +1,4 @@
-//! The search for scripts in a home.
+//! The search for scripts and mailboxes in a home.
 
 use super::super::scripts::survey;
 use super::*;

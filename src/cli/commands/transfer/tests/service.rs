@@ -274,7 +274,8 @@ fn refusals_say_what_is_wrong() {
     });
 }
 
-/// An email has as many keywords as a client can set, so that the client can change them later.
+/// An email gets at most as many keywords as a client can set, so that the client can change them
+/// later.
 #[test]
 fn message_with_too_many_keywords_is_imported_with_some_of_them() {
     with_service(async |bed| {
@@ -393,7 +394,7 @@ fn scripts_of_a_home_are_imported_once_and_the_active_one_is_active() {
             let failure = bed.import(ann, &[&home], |_| ()).await.unwrap_err();
             assert_eq!(failure.code, exit::DATA);
             assert!(failure.message.contains("has errors"), "{}", failure.message);
-            // The messages of the Maildir in the home are in the Inbox, not in "Maildir".
+            // Messages of the Maildir in the home are in the Inbox.
             let index = bed.index(ann).await;
             let inbox = BTreeSet::from(["Inbox".to_owned()]);
             assert!(index.iter().any(|(mailboxes, ..)| mailboxes.is_superset(&inbox)), "{index:?}");
