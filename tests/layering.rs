@@ -70,7 +70,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("restante_sieve", &["filter", "fuzzing"]),
     ("axum", &["net"]),
     ("tower_http", &["net"]),
-    ("zstd_safe", &["net"]),
+    ("zstd_safe", &["net", "store"]),
     ("rustls_native_certs", &["net::push"]),
     ("tokio_tungstenite", &["net::http::websocket"]),
     ("hyper", &["net", "cli"]),

@@ -46,12 +46,12 @@ pub(crate) struct Service {
     program: Option<PathBuf>,
     pub(crate) socket: PathBuf,
     config: PathBuf,
-    /// The file for the counts of strace; `None` without strace.
+    /// The file for the counts of strace; `None` if it is not to count, or is not installed.
     trace: Option<PathBuf>,
     child: Child,
 }
 
-/// What the program has used since its start, or since an earlier `Usage`.
+/// What a process has used since its start, or since an earlier `Usage`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
@@ -157,6 +157,7 @@ impl Service {
         done.stdout
     }
 
+    /// Returns what the child process has used. If the service is traced, that is strace.
     pub(crate) fn usage(&self) -> Usage {
         let read = |name: &str| {
             fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()

@@ -103,9 +103,9 @@ impl AccountScripts {
         Self { stages, fuel: Cell::new(fuel) }
     }
 
-    /// Returns what a run for one recipient should cost at most, in units of fuel: of each script,
-    /// the most that a run of it has used so far. `None` if a script without errors has not run
-    /// yet. A script with errors costs nothing.
+    /// Returns what the engine should use at most in a run for one recipient, in units of fuel: of
+    /// each script, the most that a run of it has used so far. `None` if a script without errors
+    /// has not run yet. A script with errors uses nothing.
     pub fn expected_fuel(&self) -> Option<u64> {
         let mut sum = 0_u64;
         for compiled in self.stages.iter().filter_map(|stage| stage.compiled.as_ref().ok()) {
@@ -337,7 +337,7 @@ impl<'a> Sequence<'a> {
     /// whether the keep is implicit; `None` if there is no keep, which ends the sequence.
     /// Keywords of `before` stay; its version of the message is what the script saw as original.
     fn join(&mut self, plan: Plan, view: &View<'_>, before: &Keep) -> Option<(Keep, bool)> {
-        // Headers of stored mail are not edited. The empty version says that they would be.
+        // Stored mail stays as it is: an empty version only says that the script would edit it.
         let edit = |edits: &MessageEdits| match self.request.is_stored {
             true => EditedMessage(Arc::from([])),
             false => edits::apply(view, edits),
@@ -348,7 +348,8 @@ impl<'a> Sequence<'a> {
             Version::Original => before.message.clone(),
             Version::Edited(index) => versions.get(usize::from(index)).map(|one| (**one).clone()),
         };
-        // The bytes of versions that nobody stores or sends could be many times the message.
+        // `vacation` and `notify` read the header only. Whole versions for them could take many
+        // times the memory of the message.
         let header = |version: Version| match version {
             Version::Original => before.message.clone(),
             Version::Edited(index) => {

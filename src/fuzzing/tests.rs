@@ -218,7 +218,7 @@ fn bodies_accept_the_corpus_of_real_mail() {
 }
 
 #[test]
-fn postings_of_texts_that_differ_have_different_entries() {
+fn postings_with_another_text_ordinal_or_field_have_other_entries() {
     use super::rows::entries_of;
     use crate::model::{Positions, Token};
     use crate::store::row::block::Posting;

@@ -22,7 +22,8 @@ use crate::model::{AccountId, Secrets};
 /// - Format 3: messages in segments.
 /// - Format 4: rows in the journal.
 /// - Format 5: Sieve scripts, and the keys for SCRAM in the rows of accounts.
-const FORMAT: u8 = 5;
+/// - Format 6: compressed messages in segments.
+const FORMAT: u8 = 6;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 

@@ -98,14 +98,13 @@ fn mail_is_signed_if_from_has_a_domain_with_a_key() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
-    // If the header has more lines than are read, another From may be among the unread ones. There
-    // are three lines besides the junk: two fields and the empty line.
+    // If the header has more lines than are read, nothing is signed, since the rest may have another
+    // From. The empty line at its end counts, too.
     for (lines, signed) in
-        [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)]
+        [(limits::MAX_HEADER_FIELDS - 2, true), (limits::MAX_HEADER_FIELDS - 1, false)]
     {
         let junk = "junk\r\n".repeat(lines);
-        let message = format!("From: ann@example.org\r\n{junk}From: eve@evil.example\r\n\r\nx\r\n");
-        let message = if signed { message.replace("From: eve", "X-From: eve") } else { message };
+        let message = format!("From: ann@example.org\r\n{junk}\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{lines}");
     }
     assert_eq!(Signer::default().sign(MESSAGE.as_bytes()), Ok(None));

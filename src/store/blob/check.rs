@@ -13,8 +13,9 @@
 
 use std::collections::HashSet;
 
+use super::pack::unpack;
 use crate::model::{AccountId, BlobHash, ModSeq};
-use crate::store::engine::segments::Extent;
+use crate::store::engine::segments::{Extent, Segments};
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::rows::{Found, RowCursor};
@@ -208,6 +209,10 @@ fn check_bytes(
             problem = check_extent(read, &extent, verify_hash, &mut hasher);
             left = 0;
         }
+        BlobBytes::Packed { extent, length } => {
+            problem = check_packed(read, &extent, length, verify_hash, &mut hasher);
+            left = 0;
+        }
         BlobBytes::Framed(_) => {}
     }
     let mut numbers = 0u32..;
@@ -243,9 +248,9 @@ fn check_extent(
     verify_hash: bool,
     hasher: &mut blake3::Hasher,
 ) -> Option<String> {
-    let segments = read.segments().filter(|segments| segments.contains(extent));
-    let Some(segments) = segments else {
-        return Some(format!("segment {:08x} is missing or too short", extent.segment));
+    let segments = match segments_with(read, extent) {
+        Ok(segments) => segments,
+        Err(problem) => return Some(problem),
     };
     let mut at = if verify_hash { 0 } else { extent.length };
     while at < extent.length {
@@ -258,6 +263,34 @@ fn check_extent(
         at = end;
     }
     None
+}
+
+/// Does what `check_extent` does, for a compressed message of `length` bytes.
+fn check_packed(
+    read: &dyn RowReader,
+    extent: &Extent,
+    length: u64,
+    verify_hash: bool,
+    hasher: &mut blake3::Hasher,
+) -> Option<String> {
+    let restored = segments_with(read, extent).and_then(|segments| {
+        let mut packed = Vec::new();
+        if !verify_hash {
+            return Ok(packed);
+        }
+        segments.read(extent, &(0..extent.length), &mut packed)?;
+        unpack(&packed, length)
+    });
+    restored.map(|raw| hasher.update(&raw)).err()
+}
+
+/// Returns the segments, if one of them has this place.
+///
+/// # Errors
+/// What is wrong, if none has.
+fn segments_with<'a>(read: &'a dyn RowReader, extent: &Extent) -> Result<&'a Segments, String> {
+    let segments = read.segments().filter(|segments| segments.contains(extent));
+    segments.ok_or_else(|| format!("segment {:08x} is missing or too short", extent.segment))
 }
 
 /// Checks that the key of every candidate for collection can be read, and calls `each` with the

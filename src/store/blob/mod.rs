@@ -1,6 +1,7 @@
 //! The bytes of messages and uploads, and the references of emails, actions and uploads to them.
 
 pub(in crate::store) mod check;
+mod pack;
 pub(in crate::store) mod read;
 pub(in crate::store) mod reclaim;
 pub(in crate::store) mod uploads;

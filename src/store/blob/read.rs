@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::pack::unpack;
 use crate::model::{AccountId, BlobHash, EmailId};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
@@ -29,8 +30,8 @@ impl Snapshot<'_> {
     }
 
     /// Returns the bytes of an email in a range, which counts from the beginning of the trace
-    /// prefix; `None` as `message` does. Of a long message, reads only the parts of 128 KiB that
-    /// the range touches. If the range ends in the trace prefix, the message is not read, and may
+    /// prefix; `None` as `message` does. Of a message of more than 128 KiB, reads only the parts
+    /// of 128 KiB that the range touches. If the range ends in the trace prefix, the message is not read, and may
     /// be missing.
     ///
     /// # Errors
@@ -161,20 +162,25 @@ fn append_from_row(
     range: Range<u64>,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
+    let segments = || {
+        let none = || Error::Io("a message is in a segment, and this engine has none".into());
+        read.segments().ok_or_else(none)
+    };
+    let corrupt = |what| Error::Corrupt { table: Table::Blobs.name(), key: hex(&hash.0), what };
     let length = match BlobRow::decode(&BlobKey { blob: *hash }.encode(), row)?.bytes {
         BlobBytes::Inline(raw) => {
             out.extend_from_slice(part(raw, &range));
             return Ok(());
         }
         BlobBytes::Located(extent) => {
-            let segments = read.segments().ok_or_else(|| {
-                Error::Io("a message is in a segment, and this engine has none".into())
-            })?;
-            return segments.read(&extent, &range, out).map_err(|what| Error::Corrupt {
-                table: Table::Blobs.name(),
-                key: hex(&hash.0),
-                what,
-            });
+            return segments()?.read(&extent, &range, out).map_err(corrupt);
+        }
+        BlobBytes::Packed { extent, length } => {
+            let mut packed = Vec::new();
+            segments()?.read(&extent, &(0..extent.length), &mut packed).map_err(corrupt)?;
+            let raw = unpack(&packed, length).map_err(corrupt)?;
+            out.extend_from_slice(part(&raw, &range));
+            return Ok(());
         }
         BlobBytes::Framed(length) => length,
     };

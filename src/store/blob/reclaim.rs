@@ -9,7 +9,7 @@
 //! 3. *Wait* until nobody is left who may have read an extent in them before they were retired
 //!    (`SegmentGuard`).
 //! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
-//!    segment. One commit of the site moves some messages, and asserts that their rows are
+//!    segment, compressed if that saves space (`pack`). One commit of the site moves some messages, and asserts that their rows are
 //!    unchanged.
 //! 5. *Wait* until nobody is left who may have read a row before it was moved.
 //! 6. *Delete* the segments. Rows of the journal in them are written to the tables' files before
@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::pack::Packer;
 use super::read::whole;
 use crate::model::AccountId;
 use crate::store::Store;
@@ -290,6 +291,8 @@ impl Txn<'_> {
             }
             Ok(rows < ROWS_PER_STEP && bytes < BYTES_PER_STEP && found.len() < max_moved)
         })?;
+        // Without memory for it, messages are moved as they are.
+        let mut packer = if found.is_empty() { None } else { Packer::new() };
         let has_more = rows >= ROWS_PER_STEP || bytes >= BYTES_PER_STEP || found.len() >= max_moved;
         result.next = last.filter(|_| has_more).map(|key| next_key(&key));
         for (key, row) in found {
@@ -306,7 +309,12 @@ impl Txn<'_> {
                 result.damaged.extend(blob.bytes.extent().map(|extent| extent.segment));
                 continue;
             };
-            let moved = BlobBytes::Located(segments.append(&key.blob.0, &raw)?);
+            let packed = packer.as_mut().and_then(|packer| packer.pack(&raw));
+            let extent = segments.append(&key.blob.0, packed.as_deref().unwrap_or(&raw))?;
+            let moved = match packed {
+                Some(_) => BlobBytes::Packed { extent, length: raw.len() as u64 },
+                None => BlobBytes::Located(extent),
+            };
             self.put_bytes::<Blobs>(&key, BlobRow { at: blob.at, bytes: moved }.encode());
             for frame in blob.bytes.frame_keys(key.blob) {
                 self.delete::<BlobFrames>(&frame);

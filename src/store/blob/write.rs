@@ -17,8 +17,9 @@
 
 use std::time::Duration;
 
+use super::read::whole;
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
-use crate::store::engine::segments::{Extent, Segments, StreamedValue};
+use crate::store::engine::segments::StreamedValue;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Put, RowReader, Table};
 use crate::store::error::Error;
@@ -70,35 +71,32 @@ pub(in crate::store) fn blob_rows(
         // A damaged row is written anew.
         let old = row.as_deref().and_then(|row| BlobRow::decode(&key.encode(), row).ok());
         let old = old.map(|old| old.bytes);
-        let extent = match old.and_then(BlobBytes::extent) {
-            Some(extent) if segments.may_name(&extent) && has_bytes(segments, &extent, raw) => {
-                extent
-            }
-            _ => match streamed.filter(|value| value.hash() == hash.0) {
+        let is_kept = |old: &BlobBytes<'_>| {
+            old.extent().is_some_and(|extent| segments.may_name(&extent))
+                && old.len() == raw.len() as u64
+                && row
+                    .as_deref()
+                    .is_some_and(|row| whole(read, hash, row).is_ok_and(|found| found == raw))
+        };
+        let bytes = match old.filter(is_kept) {
+            Some(old) => old,
+            None => BlobBytes::Located(match streamed.filter(|value| value.hash() == hash.0) {
                 Some(value) => segments.add(value)?,
                 None => segments.append(&hash.0, raw)?,
-            },
+            }),
         };
         let old_frames = old.into_iter().flat_map(|old| old.frame_keys(*hash)).map(|key| Put {
             table: Table::BlobFrames,
             key: key.encode(),
             value: None,
         });
-        return Ok(std::iter::once(head(BlobBytes::Located(extent))).chain(old_frames).collect());
+        return Ok(std::iter::once(head(bytes)).chain(old_frames).collect());
     }
     if raw.len() <= FRAME_BYTES {
         return Ok(vec![head(BlobBytes::Inline(raw))]);
     }
     let frames = blob_frames(hash, raw).map(|(key, value)| Put::bytes::<BlobFrames>(&key, value));
     Ok(std::iter::once(head(BlobBytes::Framed(raw.len() as u64))).chain(frames).collect())
-}
-
-/// Whether these bytes are at a place in a segment, undamaged.
-fn has_bytes(segments: &Segments, extent: &Extent, raw: &[u8]) -> bool {
-    let mut bytes = Vec::new();
-    extent.length == raw.len() as u64
-        && segments.read(extent, &(0..extent.length), &mut bytes).is_ok()
-        && bytes == raw
 }
 
 impl Txn<'_> {

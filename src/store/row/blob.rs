@@ -13,7 +13,8 @@ use crate::store::table::keys::BlobFrameKey;
 const INLINE: u8 = 0;
 const FRAMED: u8 = 1;
 const LOCATED: u8 = 2;
-/// Bytes of a frame; the last one may have fewer. A message in rows that has no more bytes than
+const PACKED: u8 = 3;
+/// Bytes of a frame, and the most of a message that is stored compressed. The last frame may have fewer. A message in rows that has no more bytes than
 /// this has no frames.
 pub const FRAME_BYTES: usize = 128 << 10;
 
@@ -32,6 +33,12 @@ pub enum BlobBytes<'a> {
     Inline(&'a [u8]),
     /// The bytes are in a segment.
     Located(Extent),
+    /// The bytes are in a segment, compressed, where they are no longer than the message.
+    Packed {
+        extent: Extent,
+        /// The number of bytes of the message, at most `FRAME_BYTES`.
+        length: u64,
+    },
     /// The bytes are in frames. This is the number of bytes.
     Framed(u64),
 }
@@ -43,7 +50,7 @@ impl BlobBytes<'_> {
         match self {
             Self::Inline(raw) => raw.len() as u64,
             Self::Located(extent) => extent.length,
-            Self::Framed(length) => length,
+            Self::Framed(length) | Self::Packed { length, .. } => length,
         }
     }
 
@@ -51,7 +58,7 @@ impl BlobBytes<'_> {
     #[must_use]
     pub fn extent(self) -> Option<Extent> {
         match self {
-            Self::Located(extent) => Some(extent),
+            Self::Located(extent) | Self::Packed { extent, .. } => Some(extent),
             Self::Inline(_) | Self::Framed(_) => None,
         }
     }
@@ -66,7 +73,7 @@ impl BlobBytes<'_> {
     #[must_use]
     pub fn frames(self) -> u64 {
         match self {
-            Self::Inline(_) | Self::Located(_) => 0,
+            Self::Inline(_) | Self::Located(_) | Self::Packed { .. } => 0,
             Self::Framed(length) => length.div_ceil(FRAME_BYTES as u64),
         }
     }
@@ -87,11 +94,13 @@ impl<'a> BlobRow<'a> {
                     None
                 }
                 FRAMED => Some(BlobBytes::Framed(input.num()?)),
-                LOCATED => {
-                    let length = input.num()?;
-                    let segment = u32::try_from(input.num()?)
-                        .map_err(|_| RowError("a segment has no such number"))?;
-                    Some(BlobBytes::Located(Extent { segment, offset: input.num()?, length }))
+                LOCATED => Some(BlobBytes::Located(read_extent(input)?)),
+                PACKED => {
+                    let (length, extent) = (input.num()?, read_extent(input)?);
+                    if length > FRAME_BYTES as u64 || extent.length > length {
+                        return Err(RowError("a compressed message is too long"));
+                    }
+                    Some(BlobBytes::Packed { extent, length })
                 }
                 _ => return Err(RowError("unknown codec")),
             };
@@ -114,6 +123,7 @@ impl<'a> BlobRow<'a> {
             BlobBytes::Inline(raw) => (INLINE, raw.len().saturating_add(16)),
             BlobBytes::Framed(_) => (FRAMED, 16),
             BlobBytes::Located(_) => (LOCATED, 24),
+            BlobBytes::Packed { .. } => (PACKED, 24),
         };
         let mut out = FieldWriter(Vec::with_capacity(capacity));
         out.fixed(&[1, codec]);
@@ -121,14 +131,27 @@ impl<'a> BlobRow<'a> {
         match self.bytes {
             BlobBytes::Inline(raw) => out.bytes(raw),
             BlobBytes::Framed(length) => out.num(length),
-            BlobBytes::Located(Extent { segment, offset, length }) => {
+            BlobBytes::Located(extent) => write_extent(&mut out, extent),
+            BlobBytes::Packed { extent, length } => {
                 out.num(length);
-                out.num(u64::from(segment));
-                out.num(offset);
+                write_extent(&mut out, extent);
             }
         }
         out.0
     }
+}
+
+fn read_extent(input: &mut FieldReader<'_>) -> Result<Extent, RowError> {
+    let length = input.num()?;
+    let segment =
+        u32::try_from(input.num()?).map_err(|_| RowError("a segment has no such number"))?;
+    Ok(Extent { segment, offset: input.num()?, length })
+}
+
+fn write_extent(out: &mut FieldWriter, Extent { segment, offset, length }: Extent) {
+    out.num(length);
+    out.num(u64::from(segment));
+    out.num(offset);
 }
 
 /// Returns the `blob_frames` rows of a message; a short message has none.

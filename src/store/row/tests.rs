@@ -8,6 +8,7 @@ use crate::model::{
     EmailMetadata, EmailSubmission, Mailbox, MessageRows, PartOffsets, PushSubscription,
     SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
 };
+use crate::store::engine::segments::Extent;
 
 /// The highest version that any row has (`AccountRow`, `email_content`).
 const NEWEST_VERSION: u8 = 3;
@@ -79,7 +80,14 @@ proptest! {
         prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
         let value = encode_tokens(b"", &encoded.tokens);
         prop_assert_eq!(decode_tokens(b"key", &value), Ok(rows.tokens));
-        for bytes in [BlobBytes::Inline(&raw), BlobBytes::Framed(raw.len() as u64)] {
+        let (length, offset) = (raw.len() as u64, raw.first().copied().unwrap_or_default());
+        let extent = Extent { segment: u32::from(offset), offset: u64::from(offset), length };
+        for bytes in [
+            BlobBytes::Inline(&raw),
+            BlobBytes::Framed(length),
+            BlobBytes::Located(extent),
+            BlobBytes::Packed { extent, length: length + 9 },
+        ] {
             let blob = BlobRow { at: UtcMillis(5), bytes };
             let row = blob.encode();
             prop_assert_eq!(BlobRow::decode(b"key", &row), Ok(blob));

@@ -12,6 +12,7 @@ use crate::store::engine::rocks::RocksEngine;
 use crate::store::engine::rocks::image::copy_store;
 use crate::store::engine::segments::{Extent, Segments};
 
+mod packed;
 mod streamed;
 
 /// The raw bytes of each email that was acknowledged and not destroyed.
@@ -103,10 +104,15 @@ impl Bed {
     }
 }
 
+/// Returns a message with a random body of this length. For an even `n` it is text, which can be
+/// compressed.
 fn raw(n: u32, length: usize) -> Vec<u8> {
-    let mut noise = vec![0; length];
-    blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut noise);
-    [format!("Subject: {n}\r\n\r\n").into_bytes(), noise].concat()
+    let mut body = vec![0; length];
+    blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut body);
+    if n.is_multiple_of(2) {
+        body.iter_mut().for_each(|byte| *byte = b'a' + *byte % 16);
+    }
+    [format!("Subject: {n}\r\n\r\n").into_bytes(), body].concat()
 }
 
 /// Files a message, and waits until it is durable.
