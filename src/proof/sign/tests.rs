@@ -98,8 +98,8 @@ fn mail_is_signed_if_from_has_a_domain_with_a_key() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
-    // If the header has more lines than are read, nothing is signed, since the rest may have another
-    // From. The empty line at its end counts, too.
+    // If the header has more lines than are read, nothing is signed, since the rest may have
+    // another From. The empty line at its end counts, too.
     for (lines, signed) in
         [(limits::MAX_HEADER_FIELDS - 2, true), (limits::MAX_HEADER_FIELDS - 1, false)]
     {
