@@ -31,8 +31,8 @@ impl Snapshot<'_> {
 
     /// Returns the bytes of an email in a range, which counts from the beginning of the trace
     /// prefix; `None` as `message` does. Of a message of more than 128 KiB, reads only the parts
-    /// of 128 KiB that the range touches. If the range ends in the trace prefix, the message is not read, and may
-    /// be missing.
+    /// of 128 KiB that the range touches. If the range ends in the trace prefix, the message is not
+    /// read, and may be missing.
     ///
     /// # Errors
     /// Those of reading.

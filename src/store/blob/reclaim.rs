@@ -9,8 +9,8 @@
 //! 3. *Wait* until nobody is left who may have read an extent in them before they were retired
 //!    (`SegmentGuard`).
 //! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
-//!    segment, compressed if that saves space (`pack`). One commit of the site moves some messages, and asserts that their rows are
-//!    unchanged.
+//!    segment, compressed if that saves space (`pack`). One commit of the site moves some messages,
+//!    and asserts that their rows are unchanged.
 //! 5. *Wait* until nobody is left who may have read a row before it was moved.
 //! 6. *Delete* the segments. Rows of the journal in them are written to the tables' files before
 //!    (`Engine::delete_segments`).

@@ -14,8 +14,8 @@ const INLINE: u8 = 0;
 const FRAMED: u8 = 1;
 const LOCATED: u8 = 2;
 const PACKED: u8 = 3;
-/// Bytes of a frame, and the most of a message that is stored compressed. The last frame may have fewer. A message in rows that has no more bytes than
-/// this has no frames.
+/// Bytes of a frame; the last one may have fewer. A message in rows that has no more bytes than
+/// this has no frames. Only such messages are compressed.
 pub const FRAME_BYTES: usize = 128 << 10;
 
 /// A row of `blobs`.
