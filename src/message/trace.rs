@@ -61,7 +61,10 @@ fn address_text(value: &str) -> String {
 fn word(value: &str, max: usize) -> String {
     let word: String = value
         .chars()
-        .filter(|c| !c.is_control() && !c.is_whitespace() && !"()<>;\\\"".contains(*c))
+        .filter(|c| {
+            let is_special = matches!(c, '(' | ')' | '<' | '>' | ';' | '\\' | '"');
+            !is_special && !c.is_control() && !c.is_whitespace()
+        })
         .take(max)
         .collect();
     if word.is_empty() { "unknown".into() } else { word }

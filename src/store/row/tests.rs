@@ -86,7 +86,7 @@ proptest! {
             BlobBytes::Inline(&raw),
             BlobBytes::Framed(length),
             BlobBytes::Located(extent),
-            BlobBytes::Packed { extent, length: length + 9 },
+            BlobBytes::Packed { extent, length: length.saturating_add(9) },
         ] {
             let blob = BlobRow { at: UtcMillis(5), bytes };
             let row = blob.encode();
