@@ -62,7 +62,12 @@ impl AddressSpec {
         let Some(inner) = text.strip_suffix('>') else { return Self::parse(text) };
         let (name, address) = inner.rsplit_once('<')?;
         let name = name.trim();
-        let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
+        let has_unquoted = |c| split_unquoted(name, c).count() > 1;
+        let is_quoted = name.len() >= 2
+            && name.starts_with('"')
+            && name.ends_with('"')
+            && !has_unquoted('<')
+            && !has_unquoted(',');
         let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
         (is_quoted || is_plain).then(|| Self::parse(address.trim())).flatten()
     }
@@ -244,13 +249,22 @@ mod tests {
             "<a@b.example>",
             "A. B <a@b.example>",
             "\"B, A\" <a@b.example>",
+            "\"B\" \"A\" <a@b.example>",
             "=?UTF-8?Q?J=C3=BCrgen?= <j@example.org>",
             "J\u{fc}rgen <j@example.org>",
         ] {
             assert!(AddressSpec::parse_mailbox(text).is_some(), "{text}");
         }
-        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>", "A\n<a@b>"]
-        {
+        for text in [
+            "",
+            "A",
+            "A <a>",
+            "a@b, c@d",
+            "A <b@c> <d@e>",
+            "\"A\" <b@c>, \"D\" <d@e>",
+            "A\r\nBcc: x <a@b>",
+            "A\n<a@b>",
+        ] {
             assert!(AddressSpec::parse_mailbox(text).is_none(), "{text}");
         }
     }
