@@ -3,8 +3,8 @@
 //! are evaluated.
 //!
 //! `cargo bench -p restante-sieve --bench engine --ignore-rust-version -- OPTIONS`: `--rounds 100`
-//! sets how often each step is measured and is the default, `--only run` selects the steps with that
-//! text in their names.
+//! sets how often each step is measured, and is the default; `--only run` selects the steps with
+//! that text in their names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

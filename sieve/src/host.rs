@@ -233,7 +233,7 @@ pub struct Scan {
     pub virus: Option<u8>,
 }
 
-/// The host could not answer. The run fails, and delivery should be tried again.
+/// The host could not answer. The run fails; a later run may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {

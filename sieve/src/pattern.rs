@@ -32,8 +32,8 @@ const MIN_BYTES_PER_STATE: usize = 200;
 /// its own, in both directions, and working memory. An estimate.
 const MEMORY_FACTOR: usize = 6;
 
-/// For how many runs at a time a pattern keeps states of the automaton that earlier runs have
-/// built.
+/// How many sets of states of the automaton, each left by a run that has ended, a pattern keeps for
+/// later runs.
 const MAX_BUILT: usize = 2;
 
 /// The most bytes of the states that one run leaves to a later one. If there are more, they are

@@ -11,7 +11,7 @@ use crate::vocabulary::{TESTS, Tag, TestId, lookup};
 
 /// A checked test, and the extensions in effect after either result.
 pub(super) struct Outcome {
-    /// `None` if there is no such test, or none in a `not`.
+    /// `None` for an unknown test, and for a `not` without a known test in it.
     pub(super) test: Option<Test>,
     /// `None` if the test cannot be true. Only `ihave` proves that.
     pub(super) if_true: Option<ExtensionSet>,
@@ -218,7 +218,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the bound of `size`. If its number is absent, that was reported, and the tree is
+    /// Returns the test `size`. If its number is absent, that was reported, and the tree is
     /// dropped.
     fn size_test(bound: &Bound<'_>) -> TestKind {
         let limit = |tag| bound.number(tag).map(|(limit, _)| limit);

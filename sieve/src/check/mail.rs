@@ -49,8 +49,8 @@ impl Checker<'_> {
         }))
     }
 
-    /// Reports a redirect before which the greatest number that is allowed has always run. One that
-    /// always runs after a reported one is not reported again.
+    /// Reports a redirect if as many redirects as the limit allows have certainly run before it.
+    /// Redirects that certainly run after a reported one are not reported.
     fn count_redirect(&mut self, bound: &Bound<'_>) {
         self.flow.redirects = self.flow.redirects.saturating_add(1);
         let limit = u32::from(self.options.limits.redirects);

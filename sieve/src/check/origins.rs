@@ -173,7 +173,8 @@ impl UriPosition {
         }
     }
 
-    /// Returns whether the value of a field of the query that names no recipient stands here.
+    /// Returns whether the position is in the value of a field of the query, other than the fields
+    /// that name recipients.
     fn is_value(&self) -> bool {
         let names_recipients = || {
             ["to", "cc", "bcc"].iter().any(|recipients| self.name.eq_ignore_ascii_case(recipients))

@@ -8,7 +8,7 @@ use crate::ir::{DatePart, Keyword, StringExpr, UtcOffset};
 use crate::lexer::Token;
 use crate::span::Span;
 
-/// Standard fields that contain no list of addresses, most of RFC 5322 and RFC 2045.
+/// Standard fields that contain no list of addresses. RFC 5322 and RFC 2045 define most of them.
 const NO_ADDRESS_FIELDS: [&str; 16] = [
     "subject",
     "date",
@@ -54,13 +54,13 @@ impl Checker<'_> {
         exprs(names)
     }
 
-    /// Reports the name of a field that a command cannot edit, because it is none.
+    /// Reports a text that is no name of a header field, where a command needs one.
     pub(super) fn check_field_name(&mut self, name: &Text) {
         self.judge_field_name(name, Code::BadHeaderName, "");
     }
 
-    /// Warns of the name of a field that a test cannot find, because it is none: that is no error
-    /// (RFC 5228 §2.4.2.2).
+    /// Warns of a text that is no name of a header field, where a test looks for the field: that is
+    /// no error (RFC 5228 §2.4.2.2).
     pub(super) fn check_tested_field(&mut self, name: &Text) {
         self.judge_field_name(name, Code::UnmatchableHeaderName, ": it matches nothing");
     }
@@ -219,7 +219,8 @@ pub(super) fn is_uri(text: &str) -> bool {
 }
 
 /// Returns an error that says why a text is no MIME entity, `Ok` if it is one. The header may have
-/// no field: a text may begin with an empty line. `run::vacation::is_entity` accepts the same.
+/// no field: a text may begin with an empty line. A text may also end with the line end of its last
+/// field. `run::vacation::is_entity` accepts the same.
 pub(super) fn mime_entity_error(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
