@@ -161,9 +161,9 @@ pub(crate) fn is_atext(c: char) -> bool {
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
 
-/// Returns whether a text is a domain that a host can have (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or
-/// an address literal, of which only the characters are checked. A domain may be a single label,
-/// and may have letters beyond ASCII, and underscores, which are in use.
+/// Returns whether a text is the name of a domain (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or an address
+/// literal, of which only the characters are checked. The name may be a single label, and may have
+/// letters beyond ASCII, and underscores, which are in use.
 pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {

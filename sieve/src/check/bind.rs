@@ -242,7 +242,7 @@ impl Checker<'_> {
     }
 
     /// Binds the arguments without tags to those of the table, in their order. If too few are
-    /// given, the first optional ones are absent. `is_forgiving` is as in [`Self::check_tags`]:
+    /// given, the optional one is absent. `is_forgiving` is as in [`Self::check_tags`]:
     /// then too few or too many arguments are not reported, but wrong types are.
     fn bind_positionals<'t, I>(
         &mut self,
@@ -274,7 +274,7 @@ impl Checker<'_> {
         if given.len() < least && !is_forgiving {
             self.report_missing(node, word.name, wanted, given.len());
         }
-        // How many optional arguments are still to be left out, the first ones first.
+        // How many optional arguments are still to be left out.
         let mut skips = missing;
         wanted
             .iter()

@@ -297,10 +297,9 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Identifier => {
                 let vocable = self.vocable(node.name);
-                let takes_none = vocable.is_known() && !vocable.takes_tests();
-                let is_command = self.is_at_command() && !self.vocable(self.current.span).is_test();
-                // The name is that of the next command, and the `;` before it is missing.
-                if takes_none || (is_command && !vocable.takes_tests()) {
+                // The current name begins no test: the `;` before the next command is missing, or
+                // the name is a stray word.
+                if !vocable.takes_tests() && (vocable.is_known() || self.is_at_command()) {
                     return;
                 }
                 match self.test() {

@@ -2,8 +2,9 @@
 //!
 //! - `:raw` is what follows the header, `:content` the decoded parts of some types, `:text` the
 //!   readable text of every text part.
-//! - Each part is a value of its own. Parts that a script has replaced have their new content; but
-//!   `:raw` shows new content only if the message as a whole was replaced.
+//! - Each part is a value of its own; with `:content` a multipart has two, what stands before its
+//!   parts and after them. Parts that a script has replaced have their new content; but `:raw`
+//!   shows new content only if the message as a whole was replaced.
 //! - A message that ends with its header, without an empty line, has no body: every test is false.
 //! - The test sets no match variables.
 
