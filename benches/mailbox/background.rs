@@ -1,5 +1,5 @@
 //! Measures how background work (filling a listing, folding, purging) slows deliveries: once as the
-//! service does it, whose upkeep yields to writers, and once without pauses.
+//! upkeep of the service does it, which yields to writers, and once without pauses ("flat out").
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +57,8 @@ struct Run {
 
 pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options) {
     let Some(largest) = accounts.last() else { return };
-    // The largest account of at most 100,000 emails, or else the largest of all.
+    // The account whose listing is filled. A run is long enough to fill one of 100,000 emails. If
+    // all accounts have more, it is the largest.
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
     if store.snapshot().account(BUSY).unwrap().is_none() {
         make(store, BUSY);
