@@ -5,8 +5,8 @@
 //!   Only too many commands end the reading.
 //! - Each token is read once; errors do not make the parser go back.
 //! - Its recursion is bounded by the nesting limit: what is deeper is skipped without recursion.
-//! - It asks the vocabulary only what a name can be: whether a name that follows an argument is a
-//!   test, or a command after a missing `;`.
+//! - It asks the vocabulary only whether a name that follows an argument is a test, or a command
+//!   after a missing `;`; and for a message, whether a command has a block.
 
 mod arguments;
 mod defect;

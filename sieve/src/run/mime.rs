@@ -75,6 +75,7 @@ impl Run<'_> {
     /// - [`RuntimeErrorKind::EditOfEnclosure`] for a part of a message that was enclosed.
     /// - [`RuntimeErrorKind::BadMimeEntity`] if the content of `:mime` is none.
     /// - [`RuntimeErrorKind::BadAddress`] if `:from` is no list of mailboxes.
+    /// - The errors of limits.
     pub(super) fn replace(&mut self, frame: &Frame<'_>, replace: &Replace) -> Result<()> {
         let text = self.expand(frame, &replace.replacement)?.into_owned();
         let subject = self.expand_option(frame, replace.subject.as_ref())?;
