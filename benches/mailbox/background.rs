@@ -187,10 +187,9 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 
 /// The number of emails that the filling of a listing has passed.
 ///
-/// A listing is filled from the newest email back to its frontier, which is an id. An id is, above
-/// 16 bits of a sequence number, the time when the email was received in milliseconds, counted
-/// backwards. `grow` receives an email every `EVERY` milliseconds, so the time between the newest
-/// of these emails and the frontier tells how many there are. The few emails that `change`
+/// A listing is filled from the newest email back to its frontier, whose id tells when that email
+/// was received. `grow` receives an email every `EVERY` milliseconds, so the time between the
+/// newest of these emails and the frontier tells how many were passed. The few emails that `change`
 /// delivers are newer, and are not counted.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();

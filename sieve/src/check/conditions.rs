@@ -62,9 +62,10 @@ impl Checker<'_> {
         Outcome { test: kind.map(|kind| Test { span: node.span, kind }), if_true, if_false }
     }
 
-    /// Checks tests that run one after the other while each has the result `going_on`. Returns the
-    /// tests that may run, the extensions in effect if all have this result, and the extensions in
-    /// effect if one has the other result; `None` for extensions if that result cannot be.
+    /// Checks the tests of `allof` or `anyof`, which run one after the other while each has the
+    /// result `going_on`: true for `allof`, false for `anyof`. Returns the tests that may run, the
+    /// extensions in effect if all have this result, and those in effect if one has the other
+    /// result. The extensions are `None` if the tests cannot come out so.
     fn sequence(
         &mut self,
         node: &Node,

@@ -26,7 +26,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Returns what holds at a place to which a run can come from two others.
+    /// Returns what holds where two ways of a run meet: `self` holds on one, `other` on the other.
     fn join(self, other: Self) -> Self {
         Self {
             extensions: self.extensions.intersection(other.extensions),

@@ -171,9 +171,9 @@ impl Checker<'_> {
         self.keyword(text, UtcOffset::parse, Code::BadTimeZone, "time zone like `+0200`", &[])
     }
 
-    /// Parses a constant word. A word that `parse` does not know is reported as "no" `what`;
-    /// `names` are the words that it knows, for the help. A word that variables make is parsed by
-    /// the run.
+    /// Parses a constant word, and reports a word that `parse` does not know. For the report,
+    /// `what` completes "is no …", and `names` are the words that `parse` knows. A word that
+    /// variables make is parsed by the run.
     pub(super) fn keyword<T>(
         &mut self,
         text: Text,
