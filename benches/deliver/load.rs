@@ -62,8 +62,9 @@ pub(crate) fn address(account: usize) -> String {
 }
 
 impl Load {
-    /// Sends messages with the numbers from `first` on. Numbers of two runs must not overlap. With
-    /// a `count`, prints every two seconds how far the run is.
+    /// Sends messages with the numbers from `first` on. Numbers of two runs must not overlap. The
+    /// service must have an account for each recipient of each session. With a `count`, prints
+    /// every two seconds how far the run is.
     pub(crate) fn run(&self, service: &Service, first: u64) -> Measured {
         let next = AtomicU64::new(first);
         let over = AtomicBool::new(false);

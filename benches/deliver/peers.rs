@@ -1,5 +1,5 @@
-//! The table of peers: programs take turns in cells of a few seconds, in rounds, so that a change
-//! of the machine's speed touches all of them. Prints medians and the spread.
+//! The table of peers: in each round every program is measured once, for a few seconds (a cell), so
+//! that a change of the machine's speed affects all of them. Prints medians and the spread.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

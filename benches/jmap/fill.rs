@@ -50,7 +50,7 @@ fn account(store: &Store, user: &str, size: u64) {
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
-            // Message-IDs have a random part, so the reference is made from the number alone.
+            // No email has this id, since Message-IDs have a random part. Three emails refer to it.
             let head = format!("References: <thread-{}@bench.example>\r\n", number / 9);
             raw.splice(0..0, head.into_bytes());
         }

@@ -75,7 +75,8 @@ fn main() {
         // These are not measured. An error must not count as a fast answer.
         for _ in 0..10 {
             let answer = client.ask(&request);
-            assert_ne!(answer["methodResponses"][0][0], "error", "{name}: {answer}");
+            let responses = answer["methodResponses"].as_array().expect("responses");
+            assert!(responses.iter().all(|response| response[0] != "error"), "{name}: {answer}");
         }
         measure(&name, &service, 1, options.rounds, &[(USERS[0], request)]);
     }

@@ -138,7 +138,8 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
 }
 
 /// Turns a keyword of ten of the 50 newest emails in the Inbox on or off, and returns the modseq
-/// before.
+/// before. In even rounds it is `$seen`, which changes what the filter `unseen` of [`all`] matches;
+/// in odd rounds it is `$flagged`, which does not.
 fn ten_changes(store: &Store, account: &Account, round: u64) -> ModSeq {
     let since = store.snapshot().account_state(account.id).unwrap().modseq;
     let ids = page(store, inbox(account, false, &[]), Start::Position(0), false);

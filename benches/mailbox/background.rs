@@ -1,5 +1,5 @@
 //! Measures how background work (filling a listing, folding, purging) slows deliveries: once as the
-//! service does it, whose upkeep yields to writers, and once without pauses.
+//! upkeep of the service does it, which yields to writers, and once without pauses ("flat out").
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +57,8 @@ struct Run {
 
 pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options) {
     let Some(largest) = accounts.last() else { return };
-    // The largest account of at most 100,000 emails, or else the largest of all.
+    // The account whose listing is filled. A run is long enough to fill one of 100,000 emails. If
+    // all accounts have more, it is the largest.
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
     if store.snapshot().account(BUSY).unwrap().is_none() {
         make(store, BUSY);
@@ -186,10 +187,9 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 
 /// The number of emails that the filling of a listing has passed.
 ///
-/// A listing is filled from the newest email back to its frontier, which is an id. An id is, above
-/// 16 bits of a sequence number, the time when the email was received in milliseconds, counted
-/// backwards. `grow` receives an email every `EVERY` milliseconds, so the time between the newest
-/// of these emails and the frontier tells how many there are. The few emails that `change`
+/// A listing is filled from the newest email back to its frontier, whose id tells when that email
+/// was received. `grow` receives an email every `EVERY` milliseconds, so the time between the
+/// newest of these emails and the frontier tells how many were passed. The few emails that `change`
 /// delivers are newer, and are not counted.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();

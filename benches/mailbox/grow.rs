@@ -120,7 +120,7 @@ pub(crate) fn make(store: &Store, id: AccountId) {
 pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
     let mut raw = words.message(number, "reader@bench.example", SIZE);
     if number % 3 == 2 {
-        // Message-IDs have a random part, so the reference is made from the number alone.
+        // No email has this id, since Message-IDs have a random part. Three emails refer to it.
         let head = format!("References: <thread-{}@bench.example>\r\n", number / 9);
         raw.splice(0..0, head.into_bytes());
     }

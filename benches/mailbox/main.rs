@@ -1,7 +1,7 @@
 //! Measures how the cost of operations grows with a mailbox: accounts of several sizes in one store
 //! get each operation in turn, so that other load of the machine affects all alike. The last column
-//! is the figure of the largest account divided by that of the smallest. Lines of other columns
-//! follow: of deliveries beside background work, and of the disk.
+//! is the figure of the largest account divided by that of the smallest. Some lines have columns of
+//! their own: deliveries (the first account is empty), deliveries beside background work, the disk.
 //!
 //! `cargo bench --ignore-rust-version --bench mailbox -- OPTIONS`:
 //! - `--sizes 1000,10000,100000 --rounds 200` sets the sizes and the rounds. These are the

@@ -125,8 +125,8 @@ fn bytes_of(dir: &Path) -> u64 {
 }
 
 /// Prints the bytes on disk per message, in the tables and in the segments, and for each table the
-/// rows and bytes per message. In the last column is how many times the bytes that were flushed
-/// were written, with compactions.
+/// rows and bytes per message. The last column is the bytes that flushes and compactions wrote,
+/// divided by those of the flushes.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
         let snapshot = store.snapshot();

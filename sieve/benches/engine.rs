@@ -2,9 +2,9 @@
 //! 50 KB, and runs of a script of 50 rules on it. No rule matches, so that the tests of all rules
 //! are evaluated.
 //!
-//! `cargo bench -p restante-sieve --bench engine --ignore-rust-version -- OPTIONS`: `--rounds 200`
-//! sets how often each step is measured, `--only run` selects the steps with that text in their
-//! names.
+//! `cargo bench -p restante-sieve --bench engine --ignore-rust-version -- OPTIONS`: `--rounds 100`
+//! sets how often each step is measured, and is the default; `--only run` selects the steps with
+//! that text in their names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -62,7 +62,12 @@ impl AddressSpec {
         let Some(inner) = text.strip_suffix('>') else { return Self::parse(text) };
         let (name, address) = inner.rsplit_once('<')?;
         let name = name.trim();
-        let is_quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
+        let has_unquoted = |c| split_unquoted(name, c).count() > 1;
+        let is_quoted = name.len() >= 2
+            && name.starts_with('"')
+            && name.ends_with('"')
+            && !has_unquoted('<')
+            && !has_unquoted(',');
         let is_plain = !name.chars().any(|c| matches!(c, '<' | '>' | '"' | ',' | ';' | '@'));
         (is_quoted || is_plain).then(|| Self::parse(address.trim())).flatten()
     }
@@ -156,9 +161,9 @@ pub(crate) fn is_atext(c: char) -> bool {
     is_plain || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
 }
 
-/// Returns whether a text is a domain that a host can have (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or
-/// an address literal, of which only the characters are checked. A domain may be a single label,
-/// and may have letters beyond ASCII, and underscores, which are in use.
+/// Returns whether a text is the name of a domain (RFC 5321 §4.1.2, RFC 1035 §2.3.1), or an address
+/// literal, of which only the characters are checked. The name may be a single label, and may have
+/// letters beyond ASCII, and underscores, which are in use.
 pub(crate) fn is_domain(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(literal) => literal.strip_suffix(']').is_some_and(|literal| {
@@ -244,13 +249,22 @@ mod tests {
             "<a@b.example>",
             "A. B <a@b.example>",
             "\"B, A\" <a@b.example>",
+            "\"B\" \"A\" <a@b.example>",
             "=?UTF-8?Q?J=C3=BCrgen?= <j@example.org>",
             "J\u{fc}rgen <j@example.org>",
         ] {
             assert!(AddressSpec::parse_mailbox(text).is_some(), "{text}");
         }
-        for text in ["", "A", "A <a>", "a@b, c@d", "A <b@c> <d@e>", "A\r\nBcc: x <a@b>", "A\n<a@b>"]
-        {
+        for text in [
+            "",
+            "A",
+            "A <a>",
+            "a@b, c@d",
+            "A <b@c> <d@e>",
+            "\"A\" <b@c>, \"D\" <d@e>",
+            "A\r\nBcc: x <a@b>",
+            "A\n<a@b>",
+        ] {
             assert!(AddressSpec::parse_mailbox(text).is_none(), "{text}");
         }
     }

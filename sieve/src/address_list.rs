@@ -2,9 +2,9 @@
 //!
 //! - Comments, folds and blanks between tokens are skipped. Groups are read; source routes are read
 //!   and dropped.
-//! - A display name without quotation marks may contain characters that need them, but for `,`,
-//!   `;`, `:`, `<`, `(` and `"`: senders write `a@example.org <a@example.org>`. The dots of a local
-//!   part may stand anywhere.
+//! - A display name without quotation marks may contain any characters but `,`, `;`, `:`, `<`, `(`
+//!   and `"`, since senders write `a@example.org <a@example.org>`. The dots of a local part may
+//!   stand anywhere.
 //! - An entry that is no address is left out, and reading goes on after the next comma or
 //!   semicolon.
 //! - Each byte is read a bounded number of times.

@@ -158,6 +158,7 @@ fn check_version(version: &MessageEdits, fields: usize) {
         assert!(!value.contains(['\r', '\n', '\0']), "{value}");
     }
     if let Some(enclosure) = enclosure {
+        // The new message has no fields that could be deleted.
         check_version(&enclosure.then, 0);
     }
 }

@@ -143,7 +143,8 @@ pub trait World {
     }
 
     /// Returns how long a record of the `duplicate` test is kept, in seconds: `requested` within
-    /// the bounds of the site, or its default (RFC 7352 §3.3).
+    /// the bounds of the site, or its default (RFC 7352 §3.3). Unless the host says otherwise, the
+    /// default is a week, and the bound 13 weeks.
     fn duplicate_seconds(&self, requested: Option<u64>) -> u64 {
         const WEEK: u64 = 7 * 24 * 3600;
         requested.unwrap_or(WEEK).min(13 * WEEK)
@@ -233,7 +234,7 @@ pub struct Scan {
     pub virus: Option<u8>,
 }
 
-/// The host could not answer. The run fails, and delivery should be tried again.
+/// The host could not answer. The run fails; a later run may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {

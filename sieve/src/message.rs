@@ -4,9 +4,9 @@
 //!
 //! - What the message contains: its bytes, its tree of parts, the header fields of a part, the
 //!   decoded content of a part. The answers are positions and slices: nothing need be copied.
-//! - How a value of a header field is read: as text, as addresses, as a value with parameters.
-//!   These methods get the bytes of a value and do not depend on the message, because a script may
-//!   test fields that it added itself (RFC 5293).
+//! - How a value of a header field is read: as text, or as a word with parameters. These methods
+//!   get the bytes of a value and do not depend on the message, because a script may test fields
+//!   that it added itself (RFC 5293). The engine itself reads addresses.
 //!
 //! The engine may call a method several times with the same arguments. A host should remember the
 //! answers that are expensive.
@@ -75,8 +75,8 @@ pub struct Part {
     pub header: Range<usize>,
     /// What follows the empty line, encoded as it was received. The body of a multipart has the
     /// delimiter lines; the parts in it have neither these lines nor the line end before one. So
-    /// the prologue stands before the first part, with a delimiter line after it, and the epilogue
-    /// after the last part, with a delimiter line before it.
+    /// the body begins with the prologue and a delimiter line, and ends with a delimiter line and
+    /// the epilogue.
     pub body: Range<usize>,
 }
 

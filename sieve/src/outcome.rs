@@ -109,8 +109,9 @@ pub enum WarningKind {
     RedirectRepeated(String),
     #[error("`{0}` is no flag: it is ignored")]
     FlagIgnored(String),
-    /// A command names a protected field, or `deleteheader` one that `replace` has kept or that the
-    /// host makes. In the second case it still deletes other fields of the name.
+    /// `addheader` or `deleteheader` names a protected field, and is ignored. Or `deleteheader`
+    /// would delete a field that `replace` has kept or that the host makes: this field stays, and
+    /// other fields of the name are deleted.
     #[error("the field `{name}` must not be edited: it stays as it is")]
     FieldProtected { name: String },
     #[error("`{0}` is no address: it is ignored")]

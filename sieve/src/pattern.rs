@@ -1,7 +1,7 @@
 //! Regular expressions of scripts (draft-ietf-sieve-regex).
 //!
 //! - They match in time linear in the text: there are no back-references and no look-around.
-//! - Where several alternatives could match, the first one does, and POSIX takes the longest. So
+//! - Where several alternatives could match, the first one does; in POSIX it is the longest one. So
 //!   `a|ab` matches only `a` of the text `ab`; this matters for match variables.
 //! - Bracket expressions are those of POSIX, and may have escapes and classes such as `\w`.
 //! - A pattern matches anywhere in a value unless it has anchors.
@@ -32,8 +32,8 @@ const MIN_BYTES_PER_STATE: usize = 200;
 /// its own, in both directions, and working memory. An estimate.
 const MEMORY_FACTOR: usize = 6;
 
-/// For how many runs at a time a pattern keeps states of the automaton that earlier runs have
-/// built.
+/// How many sets of states of the automaton, each left by a run that has ended, a pattern keeps for
+/// later runs.
 const MAX_BUILT: usize = 2;
 
 /// The most bytes of the states that one run leaves to a later one. If there are more, they are
@@ -168,8 +168,8 @@ impl PatternCache {
         Self { max_bytes: bytes, patterns: Mutex::default() }
     }
 
-    /// Returns a compiled pattern, and compiles it if it is not kept. Two threads may compile the
-    /// same one at a time; the results are equal.
+    /// Returns a compiled pattern, and compiles it if it is not kept. Two threads may compile one
+    /// pattern at the same time; the results are equal.
     pub(crate) fn pattern(
         &self,
         pattern: &str,

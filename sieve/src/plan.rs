@@ -26,7 +26,7 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// The implicit keep (RFC 5228 §2.10.2): the message is stored in the Inbox. `None` if an
     /// action stores into the Inbox already, or if an action cancelled the implicit keep; but a
-    /// message that was not redirected since it goes round in a loop is kept unless an action
+    /// message that is not redirected, because it goes round in a loop, is kept unless an action
     /// stores it. An explicit `keep` is an action.
     pub implicit_keep: Option<ImplicitKeep>,
     /// The edited versions of the message that actions and the implicit keep use.

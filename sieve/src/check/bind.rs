@@ -7,8 +7,9 @@ use crate::parser::{Argument, ArgumentKind, Node};
 use crate::span::Span;
 use crate::vocabulary::{Group, Positional, Tag, TagWord, TestCount, ValueType, Word};
 
-/// The arguments of a word. An argument that is missing or has the wrong type is absent: this was
-/// reported, unless an earlier error explains it or the argument is optional.
+/// The arguments of a word. An argument that is missing or has the wrong type is absent. A wrong
+/// type was reported; so was a missing argument, unless it is optional or an error before it may
+/// explain that it is missing.
 pub(super) struct Bound<'t> {
     pub(super) node: &'t Node,
     tags: Vec<BoundTag<'t>>,
@@ -99,9 +100,9 @@ impl Checker<'_> {
         Bound { node, tags, positionals }
     }
 
-    /// Binds the tag at `span`, and takes its value from the `arguments` after it. An unknown tag,
-    /// a second one of its name or its group, and one after other arguments are reported: the last,
-    /// unless an unknown tag, which may explain it, came before.
+    /// Binds the tag at `span`, and takes its value from the `arguments` after it. Reports an
+    /// unknown tag, a second tag of one name or of one group, and a tag after other arguments; but
+    /// not the latter after an unknown tag, whose value these arguments may be.
     fn bind_tag<'t, I>(
         &mut self,
         node: &'t Node,
@@ -163,8 +164,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Takes the value of a tag from the arguments that follow it. `None` if there is none, or if
-    /// it has the wrong type; both are reported, but the first not if the node is damaged.
+    /// Takes the value of a tag from the arguments that follow it. `None` if it has the wrong type,
+    /// which is reported, or if there is none, which is reported unless the node is damaged.
     fn tag_value<'t>(
         &mut self,
         node: &'t Node,
@@ -241,8 +242,8 @@ impl Checker<'_> {
     }
 
     /// Binds the arguments without tags to those of the table, in their order. If too few are
-    /// given, an optional one is absent. `is_forgiving` is as in [`Self::check_tags`]: then too few
-    /// or too many arguments are not reported, but wrong types are.
+    /// given, the optional one is absent. `is_forgiving` is as in [`Self::check_tags`]:
+    /// then too few or too many arguments are not reported, but wrong types are.
     fn bind_positionals<'t, I>(
         &mut self,
         node: &Node,
@@ -273,7 +274,7 @@ impl Checker<'_> {
         if given.len() < least && !is_forgiving {
             self.report_missing(node, word.name, wanted, given.len());
         }
-        // As many optional arguments as are missing are absent, the first of them first.
+        // How many optional arguments are still to be left out.
         let mut skips = missing;
         wanted
             .iter()

@@ -11,7 +11,7 @@ use crate::vocabulary::{TESTS, Tag, TestId, lookup};
 
 /// A checked test, and the extensions in effect after either result.
 pub(super) struct Outcome {
-    /// `None` if there is no such test, or none in a `not`.
+    /// `None` for an unknown test, and for a `not` without a known test in it.
     pub(super) test: Option<Test>,
     /// `None` if the test cannot be true. Only `ihave` proves that.
     pub(super) if_true: Option<ExtensionSet>,
@@ -62,9 +62,10 @@ impl Checker<'_> {
         Outcome { test: kind.map(|kind| Test { span: node.span, kind }), if_true, if_false }
     }
 
-    /// Checks tests that run one after the other while each has the result `going_on`. Returns the
-    /// tests that may run, the extensions in effect if all have this result, and the extensions in
-    /// effect if one has the other result; `None` for extensions if that result cannot be.
+    /// Checks the tests of `allof` or `anyof`, which run one after the other while each has the
+    /// result `going_on`: true for `allof`, false for `anyof`. Returns the tests that may run, the
+    /// extensions in effect if all have this result, and those in effect if one has the other
+    /// result. The extensions are `None` if the tests cannot come out so.
     fn sequence(
         &mut self,
         node: &Node,
@@ -218,7 +219,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the bound of `size`. If its number is absent, that was reported, and the tree is
+    /// Returns the test `size`. If its number is absent, that was reported, and the tree is
     /// dropped.
     fn size_test(bound: &Bound<'_>) -> TestKind {
         let limit = |tag| bound.number(tag).map(|(limit, _)| limit);

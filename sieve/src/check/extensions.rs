@@ -75,6 +75,8 @@ impl Checker<'_> {
         for (name, span) in &names {
             match Extension::from_name(name) {
                 Some(extension) if self.is_allowed(extension) => {
+                    // A second `require` has no effect, unless the first one stood in a block that
+                    // has ended, which was reported.
                     if self.flow.extensions.contains(extension)
                         && self.required.iter().any(|(other, _)| *other == extension)
                     {
@@ -99,7 +101,7 @@ impl Checker<'_> {
     fn unknown_extension(&mut self, name: &str, span: Span, all: &[(String, Span)]) {
         let shown = super::excerpt(name);
         if let Some((_, successor)) = OBSOLETE.iter().find(|(obsolete, _)| *obsolete == name) {
-            // The search for a rival is made once, so that the work stays linear.
+            // A rival is searched for once for each successor, so that the work stays linear.
             let is_new = !self.missing.contains(*successor);
             let rival = all
                 .iter()

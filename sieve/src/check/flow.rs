@@ -26,7 +26,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Returns what holds at a place to which a run can come from two others.
+    /// Returns what holds where two ways of a run meet: `self` holds on one, `other` on the other.
     fn join(self, other: Self) -> Self {
         Self {
             extensions: self.extensions.intersection(other.extensions),
@@ -96,8 +96,8 @@ impl Checker<'_> {
         (commands, exit)
     }
 
-    /// Stops reports if what follows never runs. Returns the number of variables so far, which
-    /// [`Self::unmute`] needs.
+    /// Stops reports if what follows never runs because of an `ihave`, or because it follows an
+    /// `else`. Returns the number of variables so far, which [`Self::unmute`] needs.
     pub(super) fn mute_if(&mut self, is_dead: bool) -> usize {
         self.muted += u32::from(is_dead);
         self.variables.len()

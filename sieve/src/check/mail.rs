@@ -49,8 +49,8 @@ impl Checker<'_> {
         }))
     }
 
-    /// Reports a redirect before which the greatest number that is allowed has always run. One that
-    /// always runs after a reported one is not reported again.
+    /// Reports a redirect if as many redirects as the limit allows have certainly run before it.
+    /// Redirects that certainly run after a reported one are not reported.
     fn count_redirect(&mut self, bound: &Bound<'_>) {
         self.flow.redirects = self.flow.redirects.saturating_add(1);
         let limit = u32::from(self.options.limits.redirects);
@@ -197,9 +197,9 @@ impl Checker<'_> {
         }))
     }
 
-    /// Checks the URI of a method. Returns whether it is a constant with the scheme `mailto`, which
-    /// the site has. A method that the site does not have gets only a warning, since the script may
-    /// test for it before; a run that comes to it fails (RFC 5435 §3.2).
+    /// Checks the URI of a method. Returns whether it is a constant `mailto:` URI and the site
+    /// offers this scheme. A method that the site does not have gets only a warning, since the
+    /// script may test for it before; a run that comes to it fails (RFC 5435 §3.2).
     fn check_notify_method(&mut self, method: &Text) -> bool {
         let Some(uri) = method.constant() else { return false };
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());

@@ -104,8 +104,9 @@ struct Checker<'a> {
     source: &'a [u8],
     options: &'a CompileOptions,
     diagnostics: Diagnostics,
-    /// How many of the parts of the script around the current place never run. Unless it is 0,
-    /// nothing is reported.
+    /// How many of the parts of the script around the current place are read without reports, since
+    /// they never run because of an `ihave`, or since they follow an `else`. Nothing is reported
+    /// unless it is 0.
     muted: u32,
     /// What holds at the place that is checked.
     flow: Flow,
@@ -159,7 +160,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Adds a diagnostic, unless what is read never runs.
+    /// Adds a diagnostic, unless `muted` forbids it.
     fn report(&mut self, diagnostic: Diagnostic) {
         if self.muted == 0 {
             self.diagnostics.push(diagnostic);

@@ -28,9 +28,9 @@ enum Origin {
 /// The variables that are set, and the methods with variables.
 #[derive(Default)]
 pub(super) struct Origins {
-    /// What is set from something other than variables.
+    /// The variables that are set from match variables or by `extracttext`.
     known: HashMap<VariableId, Origin>,
-    /// For each variable those that are set from it. True: with `:encodeurl` or `:length`.
+    /// For each variable those that are set from it, and whether with `:encodeurl` or `:length`.
     copies: HashMap<VariableId, HashSet<(VariableId, bool)>>,
     /// The methods of `notify` that have variables.
     methods: Vec<(Span, Vec<Segment>)>,
@@ -173,7 +173,8 @@ impl UriPosition {
         }
     }
 
-    /// Returns whether the value of a field of the query that names no recipient stands here.
+    /// Returns whether the position is in the value of a field of the query, other than the fields
+    /// that name recipients.
     fn is_value(&self) -> bool {
         let names_recipients = || {
             ["to", "cc", "bcc"].iter().any(|recipients| self.name.eq_ignore_ascii_case(recipients))

@@ -169,9 +169,6 @@ impl Checker<'_> {
         let mut map = None;
         let mut is_valid = true;
         for start in memchr::memmem::find_iter(value.as_bytes(), "${") {
-            if start < taken {
-                continue;
-            }
             let body = value.get(start + 2..).unwrap_or_default();
             let Some((is_hex, digits)) = encoded_kind(body) else { continue };
             self.note_use(Extension::EncodedCharacter);

@@ -8,7 +8,7 @@ use crate::ir::{DatePart, Keyword, StringExpr, UtcOffset};
 use crate::lexer::Token;
 use crate::span::Span;
 
-/// Standard fields that contain no list of addresses, most of RFC 5322 and RFC 2045.
+/// Standard fields that contain no list of addresses. RFC 5322 and RFC 2045 define most of them.
 const NO_ADDRESS_FIELDS: [&str; 16] = [
     "subject",
     "date",
@@ -54,13 +54,13 @@ impl Checker<'_> {
         exprs(names)
     }
 
-    /// Reports the name of a field that a command cannot edit, because it is none.
+    /// Reports a text that is no name of a header field, where a command needs one.
     pub(super) fn check_field_name(&mut self, name: &Text) {
         self.judge_field_name(name, Code::BadHeaderName, "");
     }
 
-    /// Warns of the name of a field that a test cannot find, because it is none: that is no error
-    /// (RFC 5228 §2.4.2.2).
+    /// Warns of a text that is no name of a header field, where a test looks for the field: that is
+    /// no error (RFC 5228 §2.4.2.2).
     pub(super) fn check_tested_field(&mut self, name: &Text) {
         self.judge_field_name(name, Code::UnmatchableHeaderName, ": it matches nothing");
     }
@@ -171,9 +171,9 @@ impl Checker<'_> {
         self.keyword(text, UtcOffset::parse, Code::BadTimeZone, "time zone like `+0200`", &[])
     }
 
-    /// Parses a constant word. A word that `parse` does not know is reported as "no" `what`;
-    /// `names` are the words that it knows, for the help. A word that variables make is parsed by
-    /// the run.
+    /// Parses a constant word, and reports a word that `parse` does not know. For the report,
+    /// `what` completes "is no …", and `names` are the words that `parse` knows. A word that
+    /// variables make is parsed by the run.
     pub(super) fn keyword<T>(
         &mut self,
         text: Text,
@@ -219,7 +219,8 @@ pub(super) fn is_uri(text: &str) -> bool {
 }
 
 /// Returns an error that says why a text is no MIME entity, `Ok` if it is one. The header may have
-/// no field: a text may begin with an empty line. `run::vacation::is_entity` accepts the same.
+/// no field: a text may begin with an empty line. A text may also end with the line end of its last
+/// field. `run::vacation::is_entity` accepts the same.
 pub(super) fn mime_entity_error(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -257,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mime_entity_has_a_header_and_an_empty_line() {
-        for text in ["\r\nx", "A: b\r\n c\r\n\r\nx", "A: b\n\nx"] {
+    fn a_mime_entity_begins_with_a_whole_header() {
+        for text in ["\r\nx", "A: b\r\n", "A: b\r\n c\r\n\r\nx", "A: b\n\nx"] {
             assert_eq!(mime_entity_error(text), Ok(()), "{text}");
         }
         for text in ["", "A: \u{fc}\r\n\r\nx", "Hello\r\n\r\n", "A: b\r\nx", " A: b\r\n\r\n"] {

@@ -1,8 +1,8 @@
 //! What the checker reports of a script.
 //!
 //! - A [`Diagnostic`] has a [`Code`], which never changes its meaning, and a span in the script.
-//! - Every code stands in the table of `code.rs` with one sentence. A test makes the reference
-//!   `docs/diagnostics.md` of the table.
+//! - Every code stands in the table of `code.rs` with one sentence. `tests/diagnostics.rs` writes
+//!   the reference `docs/diagnostics.md` from the table.
 //! - Renderers: text with the line of the script ([`Diagnostic::text`]), one line
 //!   ([`Diagnostic::line`]), JSON ([`json`]), and the text of a `ManageSieve` response
 //!   ([`managesieve`]).

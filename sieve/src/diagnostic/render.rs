@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_managesieve_has_no_line_end_of_the_script() {
+    fn a_line_for_managesieve_has_no_line_end_of_its_message() {
         let index = LineIndex::new(SCRIPT);
         let warning = Diagnostic::new(Code::UnusedRequire, Span::new(8, 18), "not\r\nused");
         assert_eq!(

@@ -179,8 +179,8 @@ impl Formatter<'_> {
         }
     }
 
-    /// Reads a list after its opening bracket or parenthesis. Lists are in one another only as deep
-    /// as the parser allows tests to be.
+    /// Reads a list after its opening bracket or parenthesis. The recursion is bounded, because the
+    /// parser has refused tests that are nested too deeply.
     fn list(&mut self, open: TokenKind) -> Element {
         let mut items: Vec<Vec<Element>> = vec![Vec::new()];
         let mut is_after_comma = false;

@@ -166,7 +166,8 @@ impl Writer {
         let indent = level * INDENT;
         // The characters of ` {` or `;`.
         let end = if opens_block { 2 } else { 1 };
-        // The width has one blank too many: after the last element.
+        // One character too many is counted: the blank after the last element, or the `;` after
+        // `text:`, which stands on a later line.
         let is_long = self.column + width_of_first_line(elements) + end > MAX_LINE_CHARS + 1;
         let has_tests =
             elements.iter().any(|one| matches!(one.kind, ElementKind::List { is_tests: true, .. }));
@@ -191,8 +192,9 @@ impl Writer {
 
     /// Writes elements with blanks between them. A list is broken if it has no room on its line
     /// with the words behind it and `after` more characters. With `at_tags` a line begins before
-    /// each tag, before each text of several lines, and before the last element. Lines that it
-    /// begins are indented by `indent` blanks, and by one level more after the first element.
+    /// each tag, before each `text:`, and before the last element. Lines that it begins are
+    /// indented by `indent` blanks, and by one level more after the first element that is no
+    /// comment.
     fn sequence(&mut self, elements: &[Element], indent: usize, after: usize, at_tags: bool) {
         let last = elements.len().saturating_sub(1);
         let mut has_begun = false;
@@ -202,7 +204,6 @@ impl Writer {
             let breaks_before_text =
                 matches!(element.kind, ElementKind::MultiLine(_)) && index > 0 && at_tags;
             if index > 0 && (self.is_closed || breaks || breaks_before_text) {
-                // Comments at the beginning are not followed by a deeper indent.
                 self.break_line(indent + if has_begun { INDENT } else { 0 });
             } else if index > 0 {
                 self.push(" ");

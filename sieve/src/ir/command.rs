@@ -265,7 +265,7 @@ pub struct DeleteHeader {
 pub struct Include {
     pub location: Location,
     pub name: String,
-    /// `:once`: does nothing if the script was included before in this run.
+    /// `:once`: does nothing if the script was included before in this run, or was run first.
     pub once: bool,
     /// `:optional`: does nothing if the script does not exist.
     pub optional: bool,

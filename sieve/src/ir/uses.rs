@@ -212,7 +212,7 @@ fn walk_test<'a>(test: &'a Test, visit: &mut dyn FnMut(Node<'a>)) {
 #[cfg(test)]
 mod tests {
     use super::super::{
-        Branch, Fcc, FileInto, If, Include, Location, MailboxArgument, Script, Segment, StringExpr,
+        Branch, FileInto, If, Include, Location, MailboxArgument, Script, Segment, StringExpr,
         Variable, VariableId,
     };
     use super::*;
@@ -241,8 +241,6 @@ mod tests {
             Segment::Capture(1),
         ]);
         let to = MailboxArgument { name, id: None, special_use: None, create: true };
-        let fcc = Fcc { to: to.clone(), flags: None };
-        assert!(fcc.to.name.as_constant().is_none());
         let inner = test(TestKind::String { sources: vec!["a".into()], comparison: list });
         let block = vec![
             command(CommandKind::Include(include)),

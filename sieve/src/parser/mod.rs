@@ -5,8 +5,8 @@
 //!   Only too many commands end the reading.
 //! - Each token is read once; errors do not make the parser go back.
 //! - Its recursion is bounded by the nesting limit: what is deeper is skipped without recursion.
-//! - It asks the vocabulary only what a name can be: whether a name that follows an argument is a
-//!   test, or a command after a missing `;`.
+//! - It asks the vocabulary only whether a name that follows an argument is a test, or a command
+//!   after a missing `;`; and for a message, whether a command has a block.
 
 mod arguments;
 mod defect;
@@ -297,10 +297,9 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Identifier => {
                 let vocable = self.vocable(node.name);
-                let takes_none = vocable.is_known() && !vocable.takes_tests();
-                let is_command = self.is_at_command() && !self.vocable(self.current.span).is_test();
-                // The name is that of the next command, and the `;` before it is missing.
-                if takes_none || (is_command && !vocable.takes_tests()) {
+                // The current name begins no test: the `;` before the next command is missing, or
+                // the name is a stray word.
+                if !vocable.takes_tests() && (vocable.is_known() || self.is_at_command()) {
                     return;
                 }
                 match self.test() {

@@ -2,8 +2,9 @@
 //!
 //! - `:raw` is what follows the header, `:content` the decoded parts of some types, `:text` the
 //!   readable text of every text part.
-//! - Each part is a value of its own. Parts that a script has replaced have their new content; but
-//!   `:raw` shows new content only if the message as a whole was replaced.
+//! - Each part is a value of its own; with `:content` a multipart has two, what stands before its
+//!   parts and after them. Parts that a script has replaced have their new content; but `:raw`
+//!   shows new content only if the message as a whole was replaced.
 //! - A message that ends with its header, without an empty line, has no body: every test is false.
 //! - The test sets no match variables.
 
@@ -64,7 +65,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether anything follows the header, and be it only an empty line. If not, every
+    /// Returns whether anything follows the header, even if only an empty line. If not, every
     /// test of the body is false (RFC 5173 §4). What a script has made always has a body.
     fn has_body(&self, node: NodeId) -> bool {
         let part = self.message.received(node).map(|(_, part)| part);
@@ -72,8 +73,8 @@ impl<'a> Run<'a> {
     }
 
     /// Returns what `:raw` compares: the new content if the script has replaced the message, or
-    /// else the body as received. Around an enclosed message this is the body of the enclosed
-    /// message.
+    /// else the body as received. For a message that `enclose` has made, this is the body as
+    /// received of the message inside it.
     fn raw_body(&mut self, node: NodeId) -> Result<Cow<'a, str>> {
         let view = self.message.view();
         let part = self.message.received(node).map(|(_, part)| part);

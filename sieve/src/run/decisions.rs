@@ -30,7 +30,7 @@ pub(super) struct Decisions {
     pub actions: Vec<Action>,
     /// The edited versions that actions used so far. Some may be used no more.
     versions: Vec<MessageEdits>,
-    /// The indices of those that count towards the limit: of all but what only `vacation` or
+    /// The indices of those that count towards the limit: all but those that only `vacation` or
     /// `notify` used.
     counted: BTreeSet<usize>,
     /// Records of the `duplicate` test: the key, and the time until which it is kept. They become

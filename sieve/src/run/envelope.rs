@@ -96,7 +96,7 @@ impl Run<'_> {
 /// - `All` returns any text as it is.
 /// - The null sender is empty whatever the part is.
 /// - An address without a domain, such as `postmaster`, has a local part only.
-/// - What is no address has no other parts (RFC 5228 §2.7.4).
+/// - Any other text that is no address has no part but `All` (RFC 5228 §2.7.4).
 fn part_of(address: &str, part: AddressPart, separators: &str) -> Option<String> {
     let address = without_route(address);
     if address.is_empty() || part == AddressPart::All {

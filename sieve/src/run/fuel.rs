@@ -5,8 +5,8 @@
 //!   byte than others, and cost less: decoding a part or running an automaton over a text (64 bytes
 //!   a unit), and copying, folding or searching a text (256 bytes a unit). So the default fuel
 //!   suffices for one test of a body of 50 MiB, or for several tests of a body of 20 MiB.
-//! - Work on things other than bytes is charged as so many bytes: looking at a field or a part, or
-//!   comparing a flag.
+//! - Work on things other than bytes is charged as a number of bytes: looking at a field or a part,
+//!   or comparing a flag.
 //! - Work is charged before it is done, so that nothing large is begun without fuel. Only the
 //!   states of a regular expression are charged after they were built (`regex`).
 //! - No clock is read: the same run costs the same everywhere.

@@ -51,7 +51,7 @@ pub(super) struct Matcher<'t> {
 /// The keys, each in the form that its match type needs.
 #[derive(Debug)]
 enum Keys<'t> {
-    /// As they are, for `i;ascii-casemap`.
+    /// As written, for `i;ascii-casemap` alone.
     IsIgnoringCase(Vec<Cow<'t, str>>),
     /// In the folded form of the comparator.
     Is(Vec<Cow<'t, [u8]>>),

@@ -231,8 +231,8 @@ impl<'a> MessageState<'a> {
         }
     }
 
-    /// Returns how many fields [`each_field_named`](Self::each_field_named) looks at, to charge for
-    /// them: a guess of 4 for a part that the script has made or replaced.
+    /// Returns how many fields [`Self::each_field_named`] looks at, to charge for them: a guess of
+    /// 4 for a part that the script has made or replaced.
     pub(super) fn field_count(&self, node: NodeId) -> usize {
         if let Some(level) = self.levels.iter().find(|level| level.root == node) {
             return level.lines.len();

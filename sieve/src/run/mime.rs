@@ -75,6 +75,7 @@ impl Run<'_> {
     /// - [`RuntimeErrorKind::EditOfEnclosure`] for a part of a message that was enclosed.
     /// - [`RuntimeErrorKind::BadMimeEntity`] if the content of `:mime` is none.
     /// - [`RuntimeErrorKind::BadAddress`] if `:from` is no list of mailboxes.
+    /// - The errors of limits.
     pub(super) fn replace(&mut self, frame: &Frame<'_>, replace: &Replace) -> Result<()> {
         let text = self.expand(frame, &replace.replacement)?.into_owned();
         let subject = self.expand_option(frame, replace.subject.as_ref())?;
@@ -146,7 +147,7 @@ impl Run<'_> {
     /// Makes the message an attachment of a new one (RFC 5703 §6). The new header has the Subject
     /// of `:subject`, or else that of the message, and copies of the fields that `:headers` names,
     /// but for MIME fields. The host writes the MIME fields, and Date and From unless they were
-    /// copied; tests see them too.
+    /// copied; tests see also what the host will write.
     pub(super) fn enclose(&mut self, frame: &Frame<'_>, enclose: &Enclose) -> Result<()> {
         let subject = self.expand_option(frame, enclose.subject.as_ref())?;
         let names = self.expand_all(frame, &enclose.headers)?;

@@ -83,6 +83,8 @@ pub fn run(
         input: *input,
         world,
         limits,
+        // The `match` shortens the lifetime of the trait object to that of the run, which the
+        // compiler does not do inside an `Option`.
         trace: match trace {
             Some(trace) => Some(trace),
             None => None,

@@ -237,6 +237,7 @@ mod tests {
             assert_eq!(regex.is_match("aab", &mut Fuel::new(u64::MAX)), Ok(true));
             drop(regex);
             let cache = compiled.take_built().unwrap();
+            // There is no second one: the run took the states that the run before it gave back.
             assert!(compiled.take_built().is_none());
             compiled.give_back(cache);
         }

@@ -178,10 +178,6 @@ impl Vocable {
         self.command.is_some() || self.test.is_some()
     }
 
-    pub(crate) const fn is_test(&self) -> bool {
-        self.test.is_some()
-    }
-
     /// Returns whether tests may follow the name.
     pub(crate) fn takes_tests(&self) -> bool {
         let count = self.command.map_or_else(
