@@ -3,7 +3,7 @@
 //! - Scripts run for each recipient of the account by itself, with the address of this recipient
 //!   (RFC 5228 §5.4). The commit joins what they decided.
 //! - Nothing is planned for a recipient for whom the transaction was served before.
-//! - Without scripts, the first recipient decides where the message goes.
+//! - Without scripts, the first of the other recipients decides where the message goes.
 
 use std::cell::OnceCell;
 
@@ -304,7 +304,8 @@ impl Deliverer {
     }
 }
 
-/// Why the response does not answer a message that was filed before for another recipient.
+/// Why the response does not answer a message that was filed before for another recipient. The code
+/// of the reason is `NoReplyReason::Script`, with or without scripts.
 pub(super) const FILED_BEFORE: &str = "the message was filed before, for another recipient";
 
 fn trace_prefix(

@@ -63,7 +63,8 @@ impl Planner<'_> {
                 continue;
             }
             let message_id = self.own_id('n', writes);
-            // The same notification for several recipients of the account is sent once.
+            // If the message has several recipients in the account, an equal notification to `to`
+            // is queued once for all of them.
             let mut about = blake3::Hasher::new_keyed(context.hash);
             about.update(&(subject.len() as u64).to_be_bytes());
             about.update(subject.as_bytes()).update(text.as_bytes());
@@ -94,7 +95,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the mailbox of `:from` if it is the owner's, or else that of the recipient.
+    /// Returns name and address of `:from` if the address is the owner's, or else those of the
+    /// recipient.
     fn author(&self, notification: &Notification) -> EmailAddress {
         let identity = self.owner.identity;
         let given = notification.from.as_deref().and_then(|from| {

@@ -27,8 +27,8 @@ pub(super) struct EditedVersion {
 /// - All versions together have at most `max_bytes`, or a little more: before a version is made, it
 ///   counts as large as the message as received (`left`).
 /// - Each account gets an equal share of the bytes that the accounts before it left, so that the
-///   scripts of one account do not take all. If the share is less than one version and the bytes
-///   that are left are not, the account may make one version.
+///   scripts of one account do not take all. If its share is less than one version, an account may
+///   still make one, as long as all bytes that are left suffice for it.
 /// - A version that equals one of an earlier recipient takes no bytes.
 pub(super) struct EditedVersions {
     max_bytes: usize,

@@ -70,7 +70,7 @@ impl Fixture {
         decision.steps.into_iter().map(text).collect()
     }
 
-    /// Returns the failed runs, newest first: the line and the message of each.
+    /// Returns the errors of scripts, newest first: the line and the message of each.
     fn errors(&self) -> Vec<(u32, String)> {
         let errors = self.store.snapshot().script_errors(self.ann).unwrap();
         errors.into_iter().map(|error| (error.line, error.message)).collect()
@@ -229,6 +229,7 @@ fn failed_run_keeps_the_message_and_is_recorded() {
             3,
             "reject",
         ),
+        // The script could not be compiled, so no line of it ran.
         ("keep;\nkeeep;", 0, "line 2"),
     ] {
         fixture.activate(source);
