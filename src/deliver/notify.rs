@@ -25,7 +25,8 @@ const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
 const NEW_MESSAGE: &str = "New message";
 /// Longer values of header fields are cut in a notification, and so is a longer subject.
 const MAX_VALUE_BYTES: usize = 1000;
-/// A longer text of `:message` is cut (RFC 5436 §2.6): a script could repeat the message in it.
+/// A longer body, from the URI or `:message`, is cut (RFC 5436 §2.6): a script could repeat the
+/// message in it.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
 impl Planner<'_> {

@@ -70,7 +70,8 @@ impl Planner<'_> {
             let own = &recipient.address;
             compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
         };
-        writes.add_action(report.ok_or("the sender wants none")?, None);
+        // Cannot fail: a report is missing only if there is no sender.
+        writes.add_action(report.ok_or("the message has no sender")?, None);
         Ok(())
     }
 }

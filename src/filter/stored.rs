@@ -19,7 +19,7 @@ pub struct StoredPlan {
     /// To add to those that the message has.
     pub keywords: BTreeSet<String>,
     /// What the script did that is not done for stored mail: an entry for each action, and at the
-    /// end one `Edit` if it edited any version.
+    /// end one `Edit` if it stored or kept an edited version.
     pub left_out: Vec<LeftOut>,
 }
 

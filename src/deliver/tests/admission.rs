@@ -110,7 +110,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
 }
 
 #[test]
-fn mail_over_quota_to_inactive_accounts_or_in_a_loop_is_refused() {
+fn mail_over_quota_is_deferred_and_mail_to_an_inactive_account_or_in_a_loop_refused() {
     let fixture = fixture();
     fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(1)).unwrap();
     assert!(fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));
