@@ -168,6 +168,7 @@ impl Deliverer {
         for (recipient, answer) in answers {
             if let ScriptAnswer::Script(script, edited) = answer {
                 let notifier = Notifier::Script(script, edited.as_ref());
+                // A script decides by itself whether it answers mail that it files in Junk.
                 let decision = self.plan_notice(context, account, *recipient, notifier, false)?;
                 return Ok(PlannedAnswer { recipient: *recipient, is_scripted: true, decision });
             }

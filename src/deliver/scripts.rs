@@ -27,7 +27,7 @@ pub(super) enum ScriptAnswer {
 
 impl Deliverer {
     /// Runs the scripts for a recipient, and plans what they decided. `kept_in` is where a message
-    /// goes that no script files.
+    /// goes that scripts keep.
     pub(super) fn plan_scripts(
         &self,
         context: &DeliveryContext<'_>,

@@ -12,8 +12,7 @@ use crate::store::EncodedMessage;
 
 /// The most bytes of edited versions of one message, for all its recipients. They are more than
 /// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version for all
-/// recipients leaves room for another one. A larger message has more
-/// (`EditedVersions::new`).
+/// recipients leaves room for another one. For a larger message, `EditedVersions::new` raises them.
 pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
