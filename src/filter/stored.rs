@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_discarded_is_discarded() {
+    fn only_what_the_script_discards_goes_to_trash() {
         assert!(plan(vec![], None).is_discarded());
         assert!(!plan(vec![], Some(Keep::default())).is_discarded());
         let sent = plan(vec![redirect()], None);

@@ -289,7 +289,7 @@ fn response_answers_unless_scripts_discard_or_refuse_the_message_or_file_it_in_j
 }
 
 #[test]
-fn duplicate_is_recognised_by_a_later_message() {
+fn later_message_with_the_same_id_is_a_duplicate_for_a_week() {
     let fixture = fixture();
     fixture.activate("require [\"duplicate\"]; if duplicate { discard; }");
     assert!(fixture.deliver_letter().starts_with("250 filed"));

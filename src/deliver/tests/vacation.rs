@@ -114,7 +114,7 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
 }
 
 #[test]
-fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
+fn copy_of_a_reply_goes_to_the_mailbox_that_the_script_names() {
     use crate::vacation::Fcc;
     let fixture = fixture();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();

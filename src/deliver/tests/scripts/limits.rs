@@ -53,7 +53,7 @@ fn scripts_of_one_message_share_its_limits() {
 
 /// A run may make 4 versions.
 #[test]
-fn versions_of_one_message_are_few() {
+fn run_that_makes_more_than_4_versions_fails() {
     let fixture = fixture();
     let edits = |count: usize| {
         let one = |n: usize| format!("addheader \"X-N\" \"{n}\"; fileinto :create \"A{n}\";");
