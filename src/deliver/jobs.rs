@@ -3,7 +3,8 @@
 //! - Scripts run for each recipient of the account by itself, with the address of this recipient
 //!   (RFC 5228 §5.4). The commit joins what they decided.
 //! - Nothing is planned for a recipient for whom the transaction was served before.
-//! - Without scripts, the first of the other recipients decides where the message goes.
+//! - Without scripts, the first recipient that was not served before decides where the message
+//!   goes.
 
 use std::cell::OnceCell;
 
