@@ -1,5 +1,5 @@
-//! Tests of the format on disk: that this version writes the rows of the fixture, and reads stores
-//! of earlier versions.
+//! Tests of the format on disk: that this version writes the rows of the fixture, reads stores of
+//! earlier versions, and makes derived rows of an earlier parser anew.
 //!
 //! - `tests/fixtures/written.rows` is a store of this version as text. Each line is a row: table,
 //!   key, value. Rows of messages that the server composes are not compared, as its wording may
@@ -430,7 +430,6 @@ fn read_and_write_on(store: &Store) {
     );
     store.commit(ann, |txn| txn.destroy_email(emails[0].0)).unwrap().1.wait_blocking().unwrap();
     assert_eq!(store.check().unwrap(), []);
-    assert!(store.clock().now() > START);
 }
 
 /// Rows that an earlier parser made differently are no damage. A rebuild makes them all with one

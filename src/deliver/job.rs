@@ -18,8 +18,8 @@ pub(super) struct AccountJob {
     pub(super) answer: PlannedAnswer,
     /// `None` if no recipient asked for one, or none can be sent.
     pub(super) notification: Option<SuccessNotification>,
-    /// The submission that the message reports on; `None` if it is no report, or on none of the
-    /// account.
+    /// The submission on which the message reports; `None` if the message is no report, or reports
+    /// on no submission of the account.
     pub(super) submission: Option<ObjectId>,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct PlannedEmail {
 /// An action of a script, with the copy that is filed if the action is queued.
 pub(super) struct PlannedAction {
     pub(super) new: NewAction,
-    /// The copy of a notification for the owner (RFC 8580); `None` if the script wants none, or if
-    /// the copy is that of another recipient of the notification.
+    /// The copy of a notification that the owner keeps (RFC 8580). `None` if the script wants none;
+    /// for all but one of the recipients of the notification; and for redirects and reports.
     pub(super) copy: Option<PlannedCopy>,
 }
 

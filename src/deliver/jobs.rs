@@ -3,7 +3,8 @@
 //! - Scripts run for each recipient of the account by itself, with the address of this recipient
 //!   (RFC 5228 §5.4). The commit joins what they decided.
 //! - Nothing is planned for a recipient for whom the transaction was served before.
-//! - Without scripts, the first recipient decides where the message goes.
+//! - Without scripts, the first recipient that was not served before decides where the message
+//!   goes.
 
 use std::cell::OnceCell;
 
@@ -168,6 +169,7 @@ impl Deliverer {
         for (recipient, answer) in answers {
             if let ScriptAnswer::Script(script, edited) = answer {
                 let notifier = Notifier::Script(script, edited.as_ref());
+                // A script decides by itself whether it answers mail that it files in Junk.
                 let decision = self.plan_notice(context, account, *recipient, notifier, false)?;
                 return Ok(PlannedAnswer { recipient: *recipient, is_scripted: true, decision });
             }
@@ -304,7 +306,8 @@ impl Deliverer {
     }
 }
 
-/// Why the response does not answer a message that was filed before for another recipient.
+/// Why the response does not answer a message that was filed before for another recipient. The code
+/// of the reason is `NoReplyReason::Script`, with or without scripts.
 pub(super) const FILED_BEFORE: &str = "the message was filed before, for another recipient";
 
 fn trace_prefix(

@@ -66,8 +66,8 @@ pub trait DeliveryService: Send + Sync + 'static {
     }
 
     /// Whether the sender may get a reply or a notification. If so, the caller must verify the
-    /// sender, and set `Envelope::forged`, before it calls `deliver`. What is read for the answer
-    /// may be kept in the session.
+    /// sender, and set `Envelope::forged`, before it calls `deliver`. What this call reads may be
+    /// kept in the session.
     fn may_answer(
         &self,
         session: &mut Self::Session,
@@ -76,8 +76,9 @@ pub trait DeliveryService: Send + Sync + 'static {
     ) -> bool;
 
     /// Delivers a message to the accepted recipients, which `envelope` has in the order of `admit`.
-    /// `streamed` has the bytes of the message, perhaps without those before the header. Returns
-    /// one reply for each recipient, in order, when what the replies say is durable.
+    /// `streamed` has the bytes as they came in: maybe with blank lines or an mbox line before the
+    /// header, which are no part of the message. Returns one reply for each recipient, in order,
+    /// when what the replies say is durable.
     fn deliver(
         self: Arc<Self>,
         session: Self::Session,
@@ -180,8 +181,8 @@ impl DeliveryService for Deliverer {
     /// False if the sender is `<>`. Else true if
     /// - a notification of the delivery was asked for, or
     /// - a script may refuse the message, which may take a report to the sender, or
-    /// - a response is on, or a script may answer, and the header does not show a list or a machine
-    ///   (RFC 3834 §2).
+    /// - the header does not show a list or a machine (RFC 3834 §2), and either a response is on or
+    ///   a script may answer.
     ///
     /// Notifications of scripts (RFC 5435) do not go to the sender.
     fn may_answer(

@@ -25,7 +25,8 @@ const OWNER_TOKEN: &str = "restante 2026 owner-token of notifications";
 const NEW_MESSAGE: &str = "New message";
 /// Longer values of header fields are cut in a notification, and so is a longer subject.
 const MAX_VALUE_BYTES: usize = 1000;
-/// A longer text of `:message` is cut (RFC 5436 §2.6): a script could repeat the message in it.
+/// A longer body, from the URI or `:message`, is cut (RFC 5436 §2.6): a script could repeat the
+/// message in it.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
 impl Planner<'_> {
@@ -63,7 +64,8 @@ impl Planner<'_> {
                 continue;
             }
             let message_id = self.own_id('n', writes);
-            // The same notification for several recipients of the account is sent once.
+            // If the message has several recipients in the account, an equal notification to `to`
+            // is queued once for all of them.
             let mut about = blake3::Hasher::new_keyed(context.hash);
             about.update(&(subject.len() as u64).to_be_bytes());
             about.update(subject.as_bytes()).update(text.as_bytes());
@@ -94,7 +96,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the mailbox of `:from` if it is the owner's, or else that of the recipient.
+    /// Returns name and address of `:from` if the address is the owner's, or else those of the
+    /// recipient.
     fn author(&self, notification: &Notification) -> EmailAddress {
         let identity = self.owner.identity;
         let given = notification.from.as_deref().and_then(|from| {

@@ -5,9 +5,8 @@
 //!   success (RFC 3461 §4.1), those of scripts (RFC 5435), and reports of a refusal.
 //! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
 //!   multiply a message without end.
-//! - All are charged before the commit. A charge is refunded if the message for which it was made
-//!   is not queued and does not equal a queued one, or if none of the delivery's commits becomes
-//!   durable.
+//! - All are charged before the commit. A charge is refunded if its message is not queued, unless
+//!   an equal one is queued already; and if none of the delivery's commits becomes durable.
 
 use crate::filter;
 use crate::vacation::{RateCharge, RateLimiter, RateLimits};

@@ -70,7 +70,8 @@ impl Planner<'_> {
             let own = &recipient.address;
             compose_rejection(envelope, recipient, own, reason, raw, None, &reporter)
         };
-        writes.add_action(report.ok_or("the sender wants none")?, None);
+        // Cannot fail: a report is missing only if there is no sender.
+        writes.add_action(report.ok_or("the message has no sender")?, None);
         Ok(())
     }
 }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reason_is_sent_exactly_or_not() {
+    fn exact_text_is_the_whole_reason_or_none() {
         assert_eq!(exact_text("\r\nNo.\r\n250 ok \r\n").as_deref(), Some("No.\n250 ok"));
         for reason in ["\u{fc}", "", " \r\n", "a\tb", "a\u{1b}b", "a\rb", "a\n\nb", "a\n \nb"] {
             assert_eq!(exact_text(reason), None, "{reason:?}");

@@ -27,7 +27,7 @@ pub(super) enum ScriptAnswer {
 
 impl Deliverer {
     /// Runs the scripts for a recipient, and plans what they decided. `kept_in` is where a message
-    /// goes that no script files.
+    /// goes that scripts keep.
     pub(super) fn plan_scripts(
         &self,
         context: &DeliveryContext<'_>,
@@ -38,10 +38,10 @@ impl Deliverer {
         let account = owner.target.account;
         let left = context.versions.left(context.header.raw().len());
         let run = |max_versions: u16| self.run_scripts(context, scripts, owner, max_versions);
-        // A version that equals one of an earlier recipient takes no room, and only a run shows
-        // which do. So the first run may also make as many versions as there are. If too many of
-        // its versions turn out to be new, the second run may make only those that there is room
-        // for, and fails at the next one.
+        // A version that equals one of an earlier recipient takes no room, but only a run shows
+        // whether it does. So the first run may make as many versions as have room, and in addition
+        // as many as were made so far. If more are new than have room, the script is run again
+        // with the room as its limit, and fails where it exceeds that.
         let mut result = run(left.saturating_add(context.versions.count()));
         if context.versions.count_new(edited_messages(&result)) > usize::from(left) {
             result = run(left);
@@ -120,7 +120,7 @@ impl Planner<'_> {
         let has_redirect =
             result.actions.iter().any(|one| matches!(one, FilterAction::Redirect { .. }));
         let is_loop = has_redirect && self.was_here();
-        let (mut keep, mut is_unsent, mut is_loop_told) = (result.keep, false, false);
+        let (mut keep, mut is_unsent, mut is_loop_reported) = (result.keep, false, false);
         for action in result.actions {
             match action {
                 FilterAction::Store { to, keywords, message } => self.store(to, keywords, message),
@@ -134,8 +134,8 @@ impl Planner<'_> {
                     };
                     if let Some(why) = why {
                         is_unsent = true;
-                        add_unsent(&mut writes, &to, why, is_loop && !is_loop_told);
-                        is_loop_told |= is_loop;
+                        add_unsent(&mut writes, &to, why, is_loop && !is_loop_reported);
+                        is_loop_reported |= is_loop;
                         continue;
                     }
                     let new = self.redirect(to, (notify, ret), message, &mut writes);

@@ -1,7 +1,7 @@
 //! Plans in which mailboxes a message is stored, and which version of it each of them gets.
 //!
 //! A mailbox gets the message once (RFC 5228 §2.10.3). If it is stored there several times, the
-//! version of the last time stays, as the engine has it within one script.
+//! version of the last time stays. The Sieve engine does the same within one script.
 
 use std::collections::BTreeSet;
 
@@ -37,9 +37,9 @@ impl Planner<'_> {
         self.emails.push(PlannedEmail { targets: [to].into(), keywords, edited });
     }
 
-    /// Returns a target such that equal targets are one mailbox, and others are not: the Inbox is
-    /// `Inbox`, a mailbox that the commit would find is not created, and of names that differ in
-    /// case only the first one is created.
+    /// Returns the one target that stands for a mailbox, so that targets can be compared: `Inbox`
+    /// for the Inbox, `Mailbox` for any other that exists, and for one to be created `Create` with
+    /// the first of the paths that differ only in case.
     fn resolved(&self, to: StoreTarget) -> StoreTarget {
         let (account, snapshot) = (self.owner.target.account, self.owner.snapshot);
         let found = match &to {

@@ -228,7 +228,8 @@ fn reply_is_never_from_an_address_of_another_account() {
     };
     fixture.enable_response("Away");
     assert_eq!(from("a@example.net", "Subject: x"), "<ann@example.org>");
-    // `ann+bob` would be a sub-address of Ann, but it is an alias of Bob's account.
+    // `ann+bob` would be a sub-address of Ann, but it is an alias of Bob's account. Bcc names Ann,
+    // because mail that names no address of Ann is not answered.
     let message = "From: b@example.net\nTo: ann+bob@example.org\nBcc: ann@example.org\n\nHi\n";
     fixture.send("b@example.net", &["ann@example.org"], message);
     let reply = fixture

@@ -12,8 +12,7 @@ use crate::store::EncodedMessage;
 
 /// The most bytes of edited versions of one message, for all its recipients. They are more than
 /// twice the largest message by default (`limits::MAX_MESSAGE_BYTES`): a version for all
-/// recipients leaves room for another one. A larger message has more
-/// (`EditedVersions::new`).
+/// recipients leaves room for another one. For a larger message, `EditedVersions::new` raises them.
 pub(super) const MAX_EDITED_BYTES: usize = 128 << 20;
 
 /// A version of the message that a script made, with its rows.
@@ -27,8 +26,8 @@ pub(super) struct EditedVersion {
 /// - All versions together have at most `max_bytes`, or a little more: before a version is made, it
 ///   counts as large as the message as received (`left`).
 /// - Each account gets an equal share of the bytes that the accounts before it left, so that the
-///   scripts of one account do not take all. If the share is less than one version and the bytes
-///   that are left are not, the account may make one version.
+///   scripts of one account do not take all. If its share is less than one version, an account may
+///   still make one, as long as all bytes that are left suffice for it.
 /// - A version that equals one of an earlier recipient takes no bytes.
 pub(super) struct EditedVersions {
     max_bytes: usize,

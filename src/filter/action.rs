@@ -20,10 +20,10 @@ pub struct FilterResult {
     /// The implicit or explicit keep: the message is stored where it would go without scripts.
     /// `None` if a script cancelled it. If a script failed, what was kept before that script.
     pub keep: Option<Keep>,
-    /// Each action that a script took and each warning of its run, with its command, unless the run
-    /// failed; and line 0 for the implicit keep of the last script: at most
-    /// `limits::MAX_FILTER_STEPS`. An action that repeats one has a step, too, though `actions`
-    /// lacks it. `MarkDuplicate` has none.
+    /// The actions and warnings of each script that did not fail, with the lines of their commands;
+    /// and the implicit keep of the last script, with line 0. At most `limits::MAX_FILTER_STEPS`.
+    /// An action that repeats one has a step, too, though `actions` lacks it. `MarkDuplicate` has
+    /// none.
     pub steps: Vec<FilterStep>,
     /// The rules of the account's scripts that fired, at most `limits::MAX_FIRED_RULES`. Rules of a
     /// script that failed are left out.

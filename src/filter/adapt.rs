@@ -119,9 +119,10 @@ impl Settings {
 }
 
 impl<'a> AdaptedScript<'a> {
-    /// Returns notes for people, each a sentence, on a script without errors: on each script that
-    /// it includes, and each mailbox into which it files, that does not exist here. `mailboxes` are
-    /// those of the account; with `None`, there are no notes on mailboxes.
+    /// Returns notes for people, each a sentence, on a script without errors: on each script of the
+    /// other site that it includes (`missing_includes`), and on each mailbox that does not exist
+    /// here and into which it files. `mailboxes` are those of the account; with `None`, there are
+    /// no notes on mailboxes.
     #[must_use]
     pub fn notes(&self, mailboxes: Option<MailboxesByUid>) -> Vec<String> {
         let includes = self.missing_includes.iter().map(|name| {

@@ -91,7 +91,7 @@ pub(super) fn vacation_script(intent: VacationIntent) -> vacation::Script {
         mime,
         reason,
         fcc: intent.fcc.map(copy_target),
-        // These are only compared for an action without a handle.
+        // Read only if an action has no handle, to tell one action from another.
         unexpanded: vacation::ScriptArguments::default(),
     }
 }

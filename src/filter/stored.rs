@@ -19,7 +19,7 @@ pub struct StoredPlan {
     /// To add to those that the message has.
     pub keywords: BTreeSet<String>,
     /// What the script did that is not done for stored mail: an entry for each action, and at the
-    /// end one `Edit` if it edited any version.
+    /// end one `Edit` if it stored or kept an edited version.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_discarded_is_discarded() {
+    fn only_what_the_script_discards_goes_to_trash() {
         assert!(plan(vec![], None).is_discarded());
         assert!(!plan(vec![], Some(Keep::default())).is_discarded());
         let sent = plan(vec![redirect()], None);

@@ -52,8 +52,8 @@ impl RunUsage {
     }
 }
 
-/// Returns how many edited versions of the message a plan stores, keeps or sends on. Of one that
-/// only `vacation` or `notify` uses, nothing but the header is read.
+/// Returns how many edited versions of the message a plan stores, keeps or sends on. One that only
+/// `vacation` or `notify` uses is not counted: only its header is made.
 fn counted_versions(plan: &Plan) -> usize {
     let of_actions = plan.actions.iter().filter_map(|action| match action {
         Action::Store { message, .. } => Some(*message),

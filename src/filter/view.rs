@@ -1,6 +1,6 @@
 //! A message as the engine sees it, over its bytes. Fields, encodings and charsets are read by
-//! `message`. The parts are found here, because the
-//! engine needs the place of each part, and the parts of enclosed messages too.
+//! `message`. The parts are found here, because the engine needs the place of each part, and the
+//! parts of enclosed messages too.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -132,9 +132,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns fields with their places in the message. They are slices of `raw`.
+/// Returns fields with their places in `raw`, of which the names and values must be slices.
 fn places<'a>(raw: &'a [u8], fields: impl Iterator<Item = header::Field<'a>>) -> Vec<Field> {
-    // So the distance of their addresses is the offset.
+    // `bytes` is a slice of `raw`, so the distance of their addresses is its offset.
     let offset = |bytes: &[u8]| (bytes.as_ptr() as usize).saturating_sub(raw.as_ptr() as usize);
     fields
         .map(|field| {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn text_after_an_empty_header_is_no_header() {
+    fn blank_lines_end_the_header_of_a_part_but_not_that_of_the_message() {
         let text = "From: a@b.example\r\nContent-Type: image/png\r\n\r\nText.";
         let message = |kind: &str| {
             format!(
@@ -286,6 +286,7 @@ mod tests {
         assert_eq!(parts(&message("mixed"))[1..], [part("text/plain", 0, text)]);
         let digest = [part("message/rfc822", 0, text), part("image/png", 2, "Text.")];
         assert_eq!(parts(&message("digest"))[1..], digest);
+        // Blank lines before the header of the message are skipped.
         let message = format!("\r\n\r\n{text}");
         assert_eq!(parts(&message), [part("image/png", 2, "Text.")]);
     }

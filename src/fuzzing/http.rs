@@ -15,6 +15,7 @@ pub fn http(data: &[u8]) {
     let trusted = ["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()];
     let peer = Some("10.1.2.3".parse().unwrap());
     for hops in [forwarded(fields.iter().copied()), x_forwarded_for(fields.iter().copied())] {
+        // `forwarded::MAX_HOPS`
         assert!(hops.len() <= 32, "{hops:?}");
         let client = client(peer, &hops, &trusted);
         assert!(client == peer || hops.contains(&client), "{client:?} of {hops:?}");

@@ -155,13 +155,17 @@ fn check_trace(data: &[u8], facts: &AutoReplyFacts) {
     );
     assert_eq!(body_offset(&prefix), prefix.len());
     let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
-    let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else {
+    let Some(report) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter)
+    else {
         return;
     };
-    check_sent(&told.bytes, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
+    check_sent(
+        &report.bytes,
+        &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default(),
+    );
     assert!(
-        AutoReplyFacts::of(&told.bytes).auto_submitted.is_some()
-            && AutoReplyFacts::of(&told.bytes).report.is_some()
+        AutoReplyFacts::of(&report.bytes).auto_submitted.is_some()
+            && AutoReplyFacts::of(&report.bytes).report.is_some()
     );
 }
 

@@ -273,7 +273,8 @@ fn check_folding(address: &Address) {
 }
 
 /// Parses any lines as SMTP commands. The case of the verb does not matter, texts have no control
-/// characters, and the paths and parameters of MAIL and RCPT read the same after they are written.
+/// characters, and the path and parameters of a MAIL or RCPT read the same after they are written
+/// as a MAIL.
 pub fn command(data: &[u8]) {
     for line in bounded(data).split(|byte| *byte == b'\n').take(200) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -98,7 +98,8 @@ pub fn folder(data: &[u8]) {
 /// Checks that the names that a mailbox gets in a Maildir and in a tree are safe, and that the
 /// names and the card (the small file with the path and the role) are read as the same mailbox.
 fn check_names(place: &MailboxPath) {
-    // Names are cut to less than 255 bytes, the most that file systems allow, as suffixes follow.
+    // File systems allow 255 bytes. Names are cut to 220 (`folder::MAX_NAME_BYTES`), so that
+    // suffixes have room; this bound is looser.
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());
         fits && name != "."

@@ -41,8 +41,8 @@ pub(super) fn newest_visible_state(
 }
 
 /// Returns all changes of emails since a state; `None` if they are more than `max_changes`, or
-/// cannot be calculated. An intermediate state (`base` is not `mark`) always gets `None`: for
-/// emails and threads, a guest is never given such a state.
+/// cannot be calculated. An intermediate state (`ClientState`: `base` is not `mark`) always gets
+/// `None`: for emails and threads, a guest is never given such a state.
 pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,

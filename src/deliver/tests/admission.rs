@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
+fn mail_is_deferred_only_for_the_addresses_of_a_damaged_directory_row() {
     let later = "451 error in the mail store: try again later";
     for (table, key) in
         [(Table::Addresses, &b"lee@example.org"[..]), (Table::Accounts, &[0, 0, 0, 1])]
@@ -18,8 +18,8 @@ fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
             let sent = |to: &str| fixture.send("bob@example.net", &[to], HELLO)[0].clone();
             let puts = vec![Put { table, key: key.to_vec(), value: damaged }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-            // First with the directory in memory, then after the directory was read anew, which
-            // any change of an account brings about.
+            // A damaged account row counts at once. Addresses are in memory until the directory is
+            // read anew, which any change of an account brings about.
             if table == Table::Accounts {
                 assert_eq!(sent("lee@example.org"), later);
             }
@@ -30,7 +30,7 @@ fn mail_is_deferred_only_for_the_account_whose_directory_row_is_damaged() {
             );
             assert_eq!(sent("nobody@example.org"), "550 no account has this address");
             assert!(sent("eve@example.org").starts_with("250 filed as"));
-            // The row of Ann's own address is intact, so only a damaged account defers its mail.
+            // The row of `ann@` is intact, so only a damaged account row defers its mail.
             assert_eq!(sent("ann@example.org") == later, table == Table::Accounts);
         }
     }
@@ -110,7 +110,7 @@ fn mail_is_deferred_only_for_the_account_under_repair() {
 }
 
 #[test]
-fn mail_over_quota_to_inactive_accounts_or_in_a_loop_is_refused() {
+fn mail_over_quota_is_deferred_and_mail_to_an_inactive_account_or_in_a_loop_refused() {
     let fixture = fixture();
     fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(1)).unwrap();
     assert!(fixture.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250"));

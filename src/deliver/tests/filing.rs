@@ -212,7 +212,7 @@ fn broken_mail_is_filed_as_it_came() {
 }
 
 #[test]
-fn decision_is_found_by_an_email_that_found_no_free_id_of_its_millisecond() {
+fn decision_is_found_by_its_email_if_all_ids_of_the_millisecond_are_taken() {
     let engine = Arc::new(MemoryEngine::new());
     let fixture = fixture_over(engine.clone());
     let now = fixture.clock.now();
@@ -234,7 +234,7 @@ fn decision_is_found_by_an_email_that_found_no_free_id_of_its_millisecond() {
     let decision = snapshot.decision(fixture.ann, id).unwrap().unwrap();
     let Verdict::Answered(action) = decision.verdict else { panic!("{decision:?}") };
     drop(snapshot);
-    // Nor is the log wrong if the reply is not sent.
+    // It is found, too, when the reply is taken back.
     let committed = fixture.store.commit(fixture.ann, |txn| {
         let action = txn.action(action)?;
         txn.take_back_answer(&action, "not-sent", "removed by hand")

@@ -104,6 +104,7 @@ impl Fixture {
 fn success_notifications_are_limited_and_a_forged_sender_gets_none() {
     let fixture = fixture();
     fixture.limit(2);
+    // The response does not answer these messages. Notifications of success go out all the same.
     let message = |n: u32| format!("Auto-Submitted: auto-generated\n{HELLO}{n}\n");
     let forged = fixture.send_with_notify("eve@example.net", Some("spf=fail"), &message(0));
     assert_eq!((forged[0].code, fixture.action_recipients()), (250, Vec::<String>::new()));

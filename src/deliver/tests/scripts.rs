@@ -70,7 +70,7 @@ impl Fixture {
         decision.steps.into_iter().map(text).collect()
     }
 
-    /// Returns the failed runs, newest first: the line and the message of each.
+    /// Returns the errors of scripts, newest first: the line and the message of each.
     fn errors(&self) -> Vec<(u32, String)> {
         let errors = self.store.snapshot().script_errors(self.ann).unwrap();
         errors.into_iter().map(|error| (error.line, error.message)).collect()
@@ -229,6 +229,7 @@ fn failed_run_keeps_the_message_and_is_recorded() {
             3,
             "reject",
         ),
+        // The script could not be compiled, so no line of it ran.
         ("keep;\nkeeep;", 0, "line 2"),
     ] {
         fixture.activate(source);
@@ -288,7 +289,7 @@ fn response_answers_unless_scripts_discard_or_refuse_the_message_or_file_it_in_j
 }
 
 #[test]
-fn duplicate_is_recognised_by_a_later_message() {
+fn later_message_with_the_same_id_is_a_duplicate_for_a_week() {
     let fixture = fixture();
     fixture.activate("require [\"duplicate\"]; if duplicate { discard; }");
     assert!(fixture.deliver_letter().starts_with("250 filed"));

@@ -116,7 +116,8 @@ fn addresses_of_a_reply_may_have_display_names() {
 }
 
 /// All recipients of an account share its fuel, so that one message cannot cost a full run for each
-/// of them. Those for whom too little is left get the message in the Inbox.
+/// of them. It is that of four full runs (`RUNS_PER_ACCOUNT`), less than 60 runs take here. Those
+/// for whom too little is left get the message in the Inbox.
 #[test]
 fn recipients_of_an_account_share_the_fuel() {
     let fixture = fixture();

@@ -8,8 +8,8 @@ use crate::model::{Audience, EmailId, EmailMetadata, OriginalRecipient, keyword}
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Fixture {
-    /// Changes Ann's response. If it has another generation then, as after a change of its text,
-    /// senders are answered anew.
+    /// Changes Ann's response. Some changes, as of its text, begin another generation: senders are
+    /// answered anew.
     fn edit_response(&self, edit: impl Fn(&mut VacationResponse)) {
         let committed = self.store.commit(self.ann, |txn| {
             let mut response = txn.snapshot().vacation(self.ann)?;
@@ -114,7 +114,7 @@ fn copy_of_each_reply_is_filed_in_sent_in_the_thread_of_the_original() {
 }
 
 #[test]
-fn copy_of_a_script_goes_to_the_mailbox_that_the_script_names() {
+fn copy_of_a_reply_goes_to_the_mailbox_that_the_script_names() {
     use crate::vacation::Fcc;
     let fixture = fixture();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
@@ -223,6 +223,8 @@ fn original_recipient_is_the_from_of_the_reply_only_if_it_is_an_own_address() {
             (true, vec![Address::parse("team@example.net").unwrap()]);
     });
     fixture.directory.add_catch_all(fixture.ann, "shop.example").unwrap();
+    // To names only an address of `addresses`: so the message is answered, but does not say from
+    // which own address.
     for (n, original, from) in [
         (1, "old@shop.example", "<old@shop.example>"),
         (2, "boss@example.net", "<ann@example.org>"),

@@ -205,7 +205,9 @@ fn step_facts(FilterStep { script, line, action }: FilterStep) -> FilterStepFact
 impl AdminMethod for VacationTest {
     /// Returns the reply that a message would get now, or the reason for none.
     ///
-    /// - The sender counts as not forged, and the message as not filed in Junk.
+    /// - If the arguments have no sender, the sender is that of the message
+    ///   (`AutoReplyFacts::probable_sender`). It counts as not forged.
+    /// - The message counts as not filed in Junk.
     /// - The recipient is the first address of the message's header that belongs to the account, or
     ///   else the primary address.
     fn call(

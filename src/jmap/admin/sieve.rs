@@ -1,6 +1,5 @@
 //! The vendor methods that store, show, list, activate, remove and try the Sieve scripts of an
-//! account.
-//! The commands for scripts in files use `check_facts` and `test_answer`.
+//! account. The commands for scripts in files use only `check_facts` and `test_answer`.
 //!
 //! A script is named by its name. Names that differ only in how letters are composed are one name.
 

@@ -1,6 +1,6 @@
 //! The vendor methods that check, repair and back up the store. Each starts a job, whose progress
-//! and result Job/get returns. The commands that work on a stopped store use only the functions
-//! that make the results.
+//! and result Job/get returns. The commands that work on a stopped store use only the public
+//! functions, such as `check_findings`.
 
 use std::path::PathBuf;
 

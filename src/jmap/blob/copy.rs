@@ -92,8 +92,8 @@ fn copy(
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() && blob.is_upload() => hash,
         _ => {
-            // A larger blob counts as not found. A message can be so large if the site has set a
-            // larger limit for deliveries (`limits::MAX_MESSAGE_BYTES` is only its default).
+            // A larger blob counts as not found. `MAX_MESSAGE_BYTES` is only the default limit of
+            // a delivery: twice as much leaves room for sites that accept larger messages.
             let bytes = context
                 .blob_bytes(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;

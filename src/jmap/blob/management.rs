@@ -427,7 +427,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
             snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?
         }
     };
-    // A guest may see few of these emails, but all of them are read.
+    // Also those that a guest does not see, since they are read, too.
     context.budget.search_allowance().count_rows(emails.len());
     let mut holders = Holders::default();
     if let BlobBase::Upload(hash) = id.base

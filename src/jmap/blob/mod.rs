@@ -96,8 +96,9 @@ impl Context {
         Blob::find(self, account, id)
     }
 
-    /// Returns how large, in bytes, a message that must be parsed to find a blob can be; 0 if none
-    /// must be, and if what the id begins with (an email, an upload or a script) is not found.
+    /// Returns a bound for the bytes of a message that must be parsed to find a blob: 0 if no
+    /// message must be parsed, or if the email, upload or script at the beginning of the id is not
+    /// found.
     ///
     /// # Errors
     /// Those of reading.

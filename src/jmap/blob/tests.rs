@@ -361,7 +361,8 @@ fn answer_of_blob_lookup_is_counted_while_it_grows() {
     let found = |at: usize| list[at]["matchedIds"]["Email"].as_array().unwrap().len();
     assert_eq!((found(0), found(1)), (20, 20), "{answer}");
     // The finished answer was taken from the budget, and the objects that were counted while it
-    // grew are still counted. Together they leave less than `room`.
+    // grew are still counted: together almost twice the weight of the list. If only one of them
+    // were counted, `room` would be left.
     let room = ROOM - weight(list) - weight(list) / 2;
     assert!(budget.check_answer_room(room).is_err());
 }

@@ -144,6 +144,7 @@ fn sender_gets_one_answer_for_all_recipients() {
     assert_eq!((replies(&fixture), fixture.last_reason().as_str()), (0, "script"));
     send(&fixture, &[ANN]);
     assert_eq!((replies(&fixture), fixture.last_reason().as_str()), (1, "answered"));
+    // The message was filed before, for Ann without a detail.
     send(&fixture, &[B]);
     assert_eq!((replies(&fixture), fixture.last_reason().as_str()), (1, "script"));
     fixture.assert_clean();

@@ -28,8 +28,8 @@ fn warnings_of_a_run_are_steps_of_the_decision() {
         ]
     );
     assert_eq!((fixture.stored(), fixture.errors()), (vec!["Inbox".to_owned()], vec![]));
-    // Equal warnings are one step, also if they are cut, and however many there are, the actions
-    // are seen.
+    // Equal warnings are one step, even if their texts are cut. However many warnings there are,
+    // the actions have steps, too.
     let flags = |n: u32| format!("addflag \"\\\\a{n}\";");
     let many: String = (0..80).map(flags).collect();
     let long = format!("addflag \"\\\\{}\";", "b".repeat(limits::MAX_FILTER_STEP_BYTES));
@@ -48,6 +48,7 @@ fn warnings_of_a_run_are_steps_of_the_decision() {
 #[test]
 fn owner_learns_of_a_redirect_that_is_left_out_because_of_a_loop() {
     let looped = format!("Delivered-To: Ann@example.org\n{LETTER}");
+    // Scripts redirect no message with more than 50 Received fields (`RunLimits::received`).
     let received = format!("{}{LETTER}", "Received: from a\n".repeat(60));
     for (message, what) in [(looped, "here before"), (received, "redirected too often")] {
         let fixture = fixture();

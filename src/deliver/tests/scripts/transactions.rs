@@ -95,7 +95,8 @@ fn text_of_a_refusal_is_recorded_once() {
     fixture.assert_clean();
 }
 
-/// A recipient beyond the bound gets the message again, in the email that exists.
+/// A recipient beyond the bound is not recorded. Each retry files the message for it anew, which
+/// finds the email that exists.
 #[test]
 fn record_of_a_delivery_is_bounded() {
     let engine = Arc::new(MemoryEngine::new());

@@ -38,12 +38,13 @@ pub fn parse_sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodEr
     })?)
 }
 
-/// Converts the `sort` argument of Email/query, with keywords in normal form.
+/// Converts the `sort` argument of Email/query, with keywords in normal form. A comparator that has
+/// a keyword and no property is one by `hasKeyword`.
 ///
 /// # Errors
-/// `invalidArguments` for a comparator that lacks its property or keyword, or has a needless
-/// keyword; `unsupportedSort` for an unknown property or collation, an invalid keyword, or too many
-/// comparators.
+/// `invalidArguments` for a comparator without property and keyword, one that lacks its keyword, or
+/// has a needless keyword; `unsupportedSort` for an unknown property or collation, an invalid
+/// keyword, or too many comparators.
 pub(in crate::jmap) fn comparators(
     sort: Option<Vec<SortComparator>>,
 ) -> Result<Vec<Comparator>, MethodError> {

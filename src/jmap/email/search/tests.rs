@@ -313,6 +313,7 @@ fn null_in_sort_and_filter_is_the_default() {
         filter(&json!({"inMailbox": null, "text": "lunch", "minSize": null})),
         filter(&json!({"text": "lunch"}))
     );
+    // The same holds for the sort of other types, such as Mailbox.
     let context = crate::jmap::tests::context();
     let query = |sort| {
         let arguments = json!({"accountId": crate::jmap::tests::account_of(&context),

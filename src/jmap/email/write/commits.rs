@@ -154,7 +154,7 @@ impl FiledEmail {
     }
 
     /// For Email/set: returns `object`, with `receivedAt` if the client sent none, or if Email/get
-    /// shows another time than the client sent: it shows none before 1970, and no fraction of a
+    /// shows another time than the client sent: it shows no time before 1970, and no fraction of a
     /// second.
     pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();

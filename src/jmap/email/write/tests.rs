@@ -219,6 +219,7 @@ fn bytes_before_a_header_are_skipped_by_import_filing_and_parse() {
             .as_str()
             .unwrap_or_else(|| panic!("{before:?}: {done}"))
             .to_owned();
+        // With the dot, it is another message than the imported one.
         for id in [imported, filed(&context, format!("{odd}.").as_bytes())] {
             assert_eq!(get(&context, &account, &id, "subject"), "inner", "{before:?}");
             assert!(

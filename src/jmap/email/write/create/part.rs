@@ -117,7 +117,7 @@ impl<'a> PartBuilder<'a> {
             for (index, json) in self.array(json, "attachments").iter().enumerate() {
                 let path = format!("attachments/{index}");
                 let mut file = self.part(json, &path, "", 1)?;
-                // A client that sends null gets no disposition here.
+                // With null, only a file with a name gets a disposition (below).
                 if file.disposition.is_none() && json.get("disposition").is_none() {
                     file.disposition =
                         Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());

@@ -188,13 +188,13 @@ fn invalid_properties_of_a_new_email_are_named() {
     assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
-    // This deep nesting is allowed: it is less than `MAX_PART_DEPTH`. The refused objects above
-    // created no email.
+    // This nesting is allowed: it is not deeper than `MAX_PART_DEPTH`.
     let mut deep = json!({"type": "multipart/mixed", "subParts": []});
     for _ in 0..25 {
         deep = json!({"type": "multipart/mixed", "subParts": [deep]});
     }
     assert!(bed.create(json!({"bodyStructure": deep})).is_ok());
+    // The refused objects above created no email.
     assert_eq!(
         bed.call("Email/get", json!({"ids": null, "properties": ["id"]}))["list"]
             .as_array()
