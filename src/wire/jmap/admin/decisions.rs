@@ -96,8 +96,8 @@ pub struct ToldSender {
     pub until: Option<String>,
 }
 
-/// Either `sender`, or `all` for all senders; both are refused. Only replies of the response are
-/// forgotten, not those of Sieve scripts.
+/// Either `sender`, or `all` for all senders; both together are refused. Only replies of the
+/// response are forgotten, not those of Sieve scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetArguments {
     pub sender: Option<String>,
@@ -165,7 +165,7 @@ pub struct AbsenceFacts {
     pub messages: u64,
     /// How many of them were answered.
     pub answered: u64,
-    /// The messages that were not answered, by reason.
+    /// How many messages were not answered, by reason.
     pub silent: BTreeMap<String, u64>,
     /// Whether messages are missing, because there were too many.
     pub cut: bool,
