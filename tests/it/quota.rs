@@ -170,6 +170,7 @@ fn failed_sync_stops_writes_and_watchdog_until_restart() {
     fs::remove_file(&failing).unwrap();
     let still = deliver(&bed, "syncs again");
     assert_eq!(still.code / 100, 4, "{still:?}");
+    // Earlier notifications do not count.
     receive_notifications(&socket);
     let complaints = || bed.log().matches("the store refuses writes").count();
     let before = complaints();
