@@ -7,7 +7,8 @@ use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// How many days before and after today are searched for the nearest one that is not a recurring
-/// day. If there is none, recurring days do not bound the absence on that side.
+/// day. If there is none, recurring days do not bound the absence on that side. Every day of the
+/// month, even the 31st, comes again within 61 days.
 const MAX_DAYS_SCANNED: i32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
