@@ -23,7 +23,7 @@ pub struct Session {
     pub(super) mode: Mode,
     /// The name that the client gave with LHLO; `None` before LHLO, and after XCLIENT.
     lhlo: Option<String>,
-    /// The attributes of XCLIENT, for the whole session.
+    /// The attributes of XCLIENT and of XFORWARD commands before it, for the whole session.
     peer: ClientInfo,
     /// The attributes of XCLIENT and XFORWARD, for one transaction.
     pub(super) client: ClientInfo,
