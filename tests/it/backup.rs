@@ -137,7 +137,7 @@ fn killed_restore_can_be_repeated_and_overwrites_nothing_else() {
     let (backups, data) = (bed.dir.join("backups"), bed.dir.join("again"));
     let (backups, to) = (backups.to_str().unwrap(), data.to_str().unwrap());
     bed.run_ok(&["backup", backups]);
-    // A restore that was killed while it copied leaves such a folder.
+    // The folder that a restore leaves if it is killed while it copies.
     fs::create_dir_all(data.join("store.restoring")).unwrap();
     fs::write(data.join("store.restoring").join("CURRENT"), "half").unwrap();
     // A file that is not of a restore: nothing is restored while it is there.

@@ -2,8 +2,8 @@
 //!
 //! - A client that is not logged in can only log in, begin TLS, and send CAPABILITY, NOOP and
 //!   LOGOUT (RFC 5804 §2).
-//! - After too many refused commands, failed logins, or commands without a login the session closes
-//!   with BYE; so it does if it cannot find the end of a command.
+//! - The session closes with BYE after too many refused commands, failed logins, or commands
+//!   without a login, and if it cannot find the end of a command.
 //! - The output is bounded, however many commands are pipelined (`Step::Flush`).
 
 use base64::Engine as _;

@@ -386,7 +386,7 @@ pub struct IndexedMailbox {
     pub id: String,
     /// Whether the path begins at the Inbox.
     pub inbox: bool,
-    /// The other names of the path, outermost first; none for the Inbox itself.
+    /// The names of the path without the Inbox, outermost first; none for the Inbox itself.
     pub names: Vec<String>,
     pub role: Option<String>,
 }
