@@ -137,7 +137,7 @@ fn subjects(bed: &TestBed) -> Vec<String> {
 }
 
 #[test]
-fn mail_is_refused_while_a_quota_is_exceeded_and_taken_with_room_again() {
+fn mail_is_refused_while_a_quota_is_exceeded_and_accepted_afterwards() {
     let Some((mut bed, exceeded, _socket)) = start("QUOTA_EXCEEDED") else { return };
     fs::write(&exceeded, "").unwrap();
     for _ in 0..2 {
