@@ -436,7 +436,7 @@ fn no_type_name_is_defined_in_two_rooms() {
 }
 
 #[test]
-fn the_scanner_sees_what_it_should() {
+fn scanner_finds_named_rooms_and_crates_but_not_in_comments_and_strings() {
     let text = r##"
         //! `crate::net` in a comment is no name. /* crate::net */
         use crate::{model::{Address, id::EmailId}, store::{self}, /* crate::cli */ wire};

@@ -158,7 +158,7 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn nobody_is_he() {
+fn nobody_is_called_he_or_she() {
     let mut files = files(&SCRIPTS);
     files.extend(self::files(&DOCUMENTS));
     files.extend(code());

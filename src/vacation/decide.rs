@@ -138,12 +138,13 @@ pub fn decide<'a, L: AccountLookup>(
         return Ok(ReplyDecision::Silent(silence_by_window(input).unwrap_or_else(null_sender)));
     };
     let key = told_key(input.secret, &input.notice.handle, sender);
+    // Reading one row is cheap, so it is read even if an earlier rule applies.
     let told = lookup.told(&key, &input.notice.memory)?;
     let may_be_own = |address: &Address| lookup.is_own(address).unwrap_or(true);
     let silence = silence_by_window(input)
         .or_else(|| silence_by_sender(input, sender, may_be_own))
         .or_else(|| silence_by_automation(input))
-        .or_else(|| silence_by_junk(input))
+        .or_else(|| silence_by_spam_or_forgery(input))
         .or_else(|| silence_by_addressees(input))
         .or_else(|| silence_by_audience(input, sender))
         .or_else(|| told.map(|at| Silence::new(NoReplyReason::AlreadyTold, format!("told {at}"))));
@@ -208,7 +209,7 @@ fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
     by_header.or_else(|| own_reply.map(|id| Silence::new(NoReplyReason::OurOwnReply, id.clone())))
 }
 
-fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
+fn silence_by_spam_or_forgery(input: &Input<'_>) -> Option<Silence> {
     let spam = input.facts.spam.clone().filter(|_| input.settings.trust_spam_fields);
     let junk = input.junk.then(|| "filed in Junk".to_owned());
     spam.or(junk)

@@ -20,7 +20,7 @@ const DEFAULT_DAYS: u64 = 7;
 /// The most days between two replies (RFC 5230 §4.1).
 const MAX_DAYS: u64 = 365;
 const DAY_SECONDS: u64 = 24 * 3600;
-/// The most addresses of one `vacation` action that are used.
+/// The most texts in the `:addresses` of one `vacation` action that are read.
 const MAX_ADDRESSES: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub struct Terms<'a> {
     pub circle: Circle,
 }
 
-/// Where a copy of a reply is filed (RFC 8580). If there is no such mailbox, `deliver::copy` takes
-/// Sent.
+/// Where a copy of a reply is filed (RFC 8580). If there is no such mailbox and none is created,
+/// `deliver::copy` takes Sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
     pub mailbox: String,

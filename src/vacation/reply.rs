@@ -110,7 +110,8 @@ fn choose_from(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAd
 }
 
 /// The own address that the sender used: the first in `destinations`, else `known_as`, else the
-/// primary address. `is_own` is asked because a stranger must not choose the From of a reply.
+/// primary address. `is_own` is asked about those in `destinations`, because a stranger must not
+/// choose the From of a reply; the others are own addresses in any case.
 fn own_address(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let Input { identity, facts, recipient, known_as, .. } = *input;
     let canonical = |address: &Address| identity.canonical(address);

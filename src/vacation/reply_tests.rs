@@ -423,7 +423,7 @@ fn reply_of_a_script_has_the_arguments_of_its_action() {
 }
 
 #[test]
-fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
+fn reply_of_a_script_is_remembered_by_handle_or_else_by_arguments() {
     let bob = address("bob@example.net");
     let key = |script: &Script| told_key(&SECRET, &Notice::of_script(script).handle, &bob);
     let away = script("Away");
@@ -433,12 +433,17 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
         "an action is the same whatever its variables expand to"
     );
     let mut others = vec![away.clone(), script("Gone"), Script { mime: true, ..away.clone() }];
-    for (subject, from) in
-        [(Some("a"), None), (None, Some("a")), (Some(""), None), (Some("aA"), Some("way"))]
-    {
+    // The last two differ only in where `from` ends and `subject` begins.
+    for (from, subject) in [
+        (None, Some("a")),
+        (Some("a"), None),
+        (None, Some("")),
+        (Some("ab"), Some("c")),
+        (Some("a"), Some("bc")),
+    ] {
         let unexpanded = ScriptArguments {
-            subject: subject.map(str::to_owned),
             from: from.map(str::to_owned),
+            subject: subject.map(str::to_owned),
             reason: "Away".into(),
         };
         others.push(Script { unexpanded, ..away.clone() });

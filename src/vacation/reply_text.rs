@@ -7,7 +7,6 @@
 //! - The response's own text is for no circle in particular, and comes first.
 
 use super::sender::layers;
-use crate::model::address::fold_domain;
 use crate::model::{Address, Circle, Identity, VacationResponse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,10 +24,9 @@ pub(super) struct ReplyText<'a> {
 /// domains that the response names; not their subdomains. An address within a tag (as in SRS) must
 /// be in one of these domains, too.
 ///
-/// All of these domains are folded (`Identity`, `VacationResponse`), and so are those of `layers`.
-/// The primary address is one of `Identity::addresses`, unless its row in the directory is damaged.
-/// The domain of the primary address is inside even then. An alias domain of this domain is inside
-/// only if another own address has this domain.
+/// All domains that are compared here are folded (`Identity`, `VacationResponse`, `layers`). If the
+/// directory's row of the primary address is damaged, this address is missing in
+/// `Identity::addresses`. Its domain is inside even then, but not an alias domain of it.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {
@@ -36,8 +34,7 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
         let is_alias_of_own = |(alias, real): &(String, String)| {
             alias == domain && identity.addresses.iter().any(|address| address.domain() == real)
         };
-        // The domain of an own address is folded already; folding it again changes nothing.
-        addresses.any(|address| fold_domain(address.domain()) == domain)
+        addresses.any(|address| address.domain() == domain)
             || identity.alias_domains.iter().any(is_alias_of_own)
             || response.organisation.iter().any(|named| named == domain)
     };

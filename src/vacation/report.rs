@@ -28,7 +28,8 @@ pub struct Arrival {
     pub subject: String,
     /// False if the email is destroyed.
     pub unread: bool,
-    /// A code of `NoReplyReason`; `None` if the message was answered.
+    /// A code of `NoReplyReason`, or of a failure to send the reply; `None` if the message was
+    /// answered.
     pub no_reply_reason: Option<String>,
 }
 
@@ -268,7 +269,8 @@ impl AbsenceReport {
         let span = match (local_time(self.began), local_time(self.ended)) {
             (Some(began), Some(ended)) => format!("From {began} until {ended}. "),
             (Some(began), None) => format!("Since {began}. "),
-            _ => String::new(),
+            (None, Some(ended)) => format!("Until {ended}. "),
+            (None, None) => String::new(),
         };
         let reasons: Vec<String> =
             self.unanswered.iter().map(|(reason, count)| format!("{reason} {count}")).collect();

@@ -27,13 +27,13 @@ struct TableCase {
     told: Option<UtcMillis>,
     forged: Option<String>,
     catch_all: Vec<String>,
-    others: Vec<String>,
+    addresses_of_others: Vec<String>,
 }
 
 impl TableCase {
     fn is_own(&self, identity: &Identity, address: &Address) -> bool {
         let real = identity.canonical(address);
-        !self.others.contains(&real.to_string())
+        !self.addresses_of_others.contains(&real.to_string())
             && (identity.is_me(&real)
                 || self.catch_all.iter().any(|domain| domain == real.domain()))
     }
@@ -75,7 +75,7 @@ fn parse_case(line: &str, own_id: &str) -> TableCase {
         told: None,
         forged: None,
         catch_all: Vec::new(),
-        others: Vec::new(),
+        addresses_of_others: Vec::new(),
     };
     while let Some((option, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] "))
     {
@@ -97,7 +97,7 @@ fn parse_case(line: &str, own_id: &str) -> TableCase {
             "organisation" => response.organisation.push(value.into()),
             "day" => response.days.push(value.parse().unwrap()),
             "catch-all" => case.catch_all.push(value.into()),
-            "taken" => case.others.push(value.into()),
+            "taken" => case.addresses_of_others.push(value.into()),
             "forged" => case.forged = Some(value.into()),
             "except" => response.except.push(value.parse().unwrap()),
             "address" => response.addresses.push(Address::parse(value).unwrap()),

@@ -111,7 +111,7 @@ fn code(sender: &'static str, header: &'static str) -> &'static str {
 }
 
 #[test]
-fn window_excludes_its_end_and_told_or_forged_senders_are_not_answered() {
+fn window_excludes_its_end_and_told_forged_or_own_senders_are_not_answered() {
     let case = Case {
         sender: "bob@example.net",
         recipient: "ann@example.org",
@@ -136,7 +136,7 @@ fn window_excludes_its_end_and_told_or_forged_senders_are_not_answered() {
     );
 }
 
-/// RFC 5230 §4.5: an address that is listed in an alias domain is one in the real domain, too.
+/// RFC 5230 §4.5: an address that is listed in an alias domain counts in the real domain, too.
 #[test]
 fn listed_address_in_an_alias_domain_is_known_in_both_domains() {
     let listed = Script { addresses: vec!["Info@Example.com".into()], ..Script::default() };
@@ -175,24 +175,14 @@ fn reply_to_header(
     let facts = AutoReplyFacts::of(format!("{header}\r\n\r\nx").as_bytes());
     let (identity, bob) = (identity(), Address::from_parts("bob", "example.net"));
     let notice = Notice::of_response(&response, &identity, Some(&bob), &facts, NOW);
-    reply_to_bob(&notice, &identity, &facts, None)
-}
-
-fn reply_to_bob(
-    notice: &Notice<'_>,
-    identity: &Identity,
-    facts: &AutoReplyFacts,
-    known_as: Option<&Address>,
-) -> (VacationReply, String) {
-    let (bob, recipient) = (Address::from_parts("bob", "example.net"), &identity.primary);
     let input = Input {
         now: NOW,
         sender: Some(&bob),
-        recipient,
-        known_as,
-        identity,
-        notice,
-        facts,
+        recipient: &identity.primary,
+        known_as: None,
+        identity: &identity,
+        notice: &notice,
+        facts: &facts,
         forged: None,
         junk: false,
         secret: &SECRET,

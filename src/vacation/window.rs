@@ -7,7 +7,8 @@ use super::reason::NoReplyReason;
 use crate::model::{UtcMillis, VacationResponse};
 
 /// How many days before and after today are searched for the nearest one that is not a recurring
-/// day. If there is none, recurring days do not bound the absence on that side.
+/// day. If there is none, recurring days do not bound the absence on that side. Every day of the
+/// month, even the 31st, comes again within 61 days.
 const MAX_DAYS_SCANNED: i32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,6 +158,10 @@ mod tests {
             absence_between("2026-11-26T23:00:00Z", "2026-11-27T12:00:00Z")
         );
         assert!(absence_in_berlin(&fridays, "2026-11-27T12:00:00Z").unwrap_err().contains("ended"));
+    }
+
+    #[test]
+    fn absence_on_every_day_has_no_bounds_and_an_unknown_zone_is_accepted() {
         let always = response_on(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"]);
         assert_eq!(absence_in_berlin(&always, "2026-11-27T12:00:00Z"), Ok((None, None)));
         assert!(current_absence(&always, Some("No/Such"), at("2026-11-27T12:00:00Z")).is_ok());

@@ -73,7 +73,8 @@ fn catch_all_is_shown_but_names_no_account_in_commands() {
     }
     assert_eq!(bed.rows(&["account", "list"]).len(), 2);
 
-    // A command about one account removes no address of another.
+    // A command about one account removes no address of another, and no alias domain, whose row
+    // has the key `@@domain`.
     bed.run_ok(&["account", "domain", "example.com", "example.org"]);
     for (address, code) in [
         ("a@example.org", 64),
@@ -136,6 +137,7 @@ fn unix_user_can_manage_only_the_own_account() {
         (&["account", "show", "bob@example.org"], "", 77),
         (&["vacation", "set", "-a", "bob@example.org", "--text", "Away."], "", 77),
         (&["account", "password", "bob@example.org"], "secret of bob\n", 77),
+        // Only an administrator may set a quota.
         (&["account", "set", "ann@example.org", "--quota", ""], "", 77),
         (&["account", "list"], "", 77),
         (&["check"], "", 77),

@@ -100,6 +100,7 @@ fn killed_backup_leaves_complete_backups_intact() {
             !listed.is_empty() && listed.iter().all(|one| one["state"] == "whole"),
             "{listed:?}"
         );
+        // A restore takes long, so only some rounds have one.
         if round % 8 == 7 || round + 1 == kills {
             // The newest complete backup may be that of this round, or else the one before it.
             let found = count_restored(backups);
@@ -136,9 +137,10 @@ fn killed_restore_can_be_repeated_and_overwrites_nothing_else() {
     let (backups, data) = (bed.dir.join("backups"), bed.dir.join("again"));
     let (backups, to) = (backups.to_str().unwrap(), data.to_str().unwrap());
     bed.run_ok(&["backup", backups]);
-    // A restore that was killed while it copied leaves such a folder.
+    // The folder that a restore leaves if it is killed while it copies.
     fs::create_dir_all(data.join("store.restoring")).unwrap();
     fs::write(data.join("store.restoring").join("CURRENT"), "half").unwrap();
+    // A file that is not of a restore: nothing is restored while it is there.
     fs::write(data.join("letter"), "somebody's").unwrap();
     assert!(!bed.run(&["restore", backups, "--to", to]).status.success());
     assert!(data.join("letter").is_file() && data.join("store.restoring").is_dir());

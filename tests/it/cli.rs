@@ -118,7 +118,7 @@ fn config_check_refuses_lmtp_on_port_25_and_names_misspelt_option() {
         output.contains("listen") && output.contains('2'),
         "the similar option or the line is not named: {output}"
     );
-    fs::remove_dir_all(&bed.dir).unwrap();
+    bed.remove();
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn config_check_reads_the_files_of_the_relay() {
             "{settings}: {errors}"
         );
     }
-    fs::remove_dir_all(&bed.dir).unwrap();
+    bed.remove();
 }
 
 #[test]
@@ -302,5 +302,5 @@ fn completions_and_manual_contain_the_commands() {
     let bash = Command::new("bash").args(["--norc", "-c", &probe]).output().unwrap();
     assert!(bash.status.success(), "{}", String::from_utf8_lossy(&bash.stderr));
     assert_eq!(bed.run(&["completions", "tcsh"]).status.code(), Some(64));
-    fs::remove_dir_all(&bed.dir).unwrap();
+    bed.remove();
 }

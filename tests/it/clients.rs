@@ -43,7 +43,7 @@ impl Site {
             tls.join("localhost.key.pem"),
         ));
         bed.start();
-        // Under systemd the socket belongs to the user postfix.
+        // Under systemd the socket belongs to the user postfix. Here every user may write to it.
         fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
         for (address, name) in [("ann@example.org", "Ann"), ("bob@example.net", "Bob")] {
             bed.add_account(address, &["--display-name", name]);

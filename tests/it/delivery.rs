@@ -86,7 +86,8 @@ fn large_message_is_written_once_and_nothing_is_left_of_a_broken_one() {
     deliver("ann@example.org", &letter("zoe@example.net", "ann@example.org", "small", "one\n"));
     let (before, _) = files();
 
-    // A dot at the beginning of each line, and a blank line before the header.
+    // Each line begins with a dot. The blank line before the header is not stored, so it does not
+    // make another message.
     let own = letter("zoe@example.net", "ann@example.org", "large", &".plum\n".repeat(50_000));
     let first = deliver("ann@example.org", &[b"\r\n", &own[..]].concat());
     assert_eq!(files(), (before + 1, vec![]));
@@ -118,7 +119,8 @@ fn refused_delivery_gets_reply_code_of_the_reason() {
     bed.add_account("small@example.org", &["--quota", "8 KiB"]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let mut deliver = |to: &[&str], size: usize| {
-        let body = "all work and no play\n".repeat(size / 21);
+        let line = "all work and no play\n";
+        let body = line.repeat(size / line.len());
         let message = letter("zoe@example.net", to[0], "size", &body);
         let replies = client.deliver("zoe@example.net", to, &message).unwrap();
         replies.iter().map(|r| format!("{} {}", r.code, r.enhanced())).collect::<Vec<_>>()

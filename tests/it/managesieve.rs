@@ -142,6 +142,7 @@ fn sieve_connect_can_manage_scripts_which_then_filter() {
         rows.iter().any(|row| row["name"] == "Archive" && row["totalEmails"] == 1)
     });
 
+    // The active script is not deleted.
     let (_, text) = run(&["--delete", "--remotesieve", "main"]);
     assert!(run_ok(&["--list"]).contains("main"), "{text}");
     run_ok(&["--deactivate"]);

@@ -33,10 +33,11 @@ fn deliveries_and_decisions_are_counted() {
     bed.add_account("ann@example.org", &[]);
     bed.run_ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let client = &mut Client::lmtp(&bed.lmtp()).unwrap();
-    for (subject, code) in [("one", 250), ("two", 250), ("two", 250)] {
+    // The third message is the second one again.
+    for subject in ["one", "two", "two"] {
         let message = letter("zoe@example.net", "ann@example.org", subject, "text");
         let replies = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
-        assert_eq!(replies[0].code, code, "{replies:?}");
+        assert_eq!(replies[0].code, 250, "{replies:?}");
     }
     for text in [String::from_utf8(bed.run_ok(&["metrics"])).unwrap(), fetch(&socket, "/metrics")] {
         for (name, wanted) in [

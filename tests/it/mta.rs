@@ -218,7 +218,7 @@ fn pipe_options(bed: &Path) -> String {
     line.replace("user=restante", "user=nobody").replace("/usr/bin/restante", &program)
 }
 
-/// The path of the copy of the program that pipe(8) runs, which is not root.
+/// The path of the copy of the program that pipe(8) runs. Its user need not reach the original.
 pub(crate) fn pipe_program(bed: &Path) -> PathBuf {
     bed.join("program")
 }

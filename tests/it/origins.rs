@@ -77,8 +77,8 @@ fn requests_from_pages_of_other_origins_are_refused() {
             assert_eq!(ask("POST", path, "application/json", own), 200, "{path} {own:?}");
         }
     }
-    // An old browser does not name the page that posts a form; a simple client may send two of
-    // these content types.
+    // An old browser posts a form without naming the page that it is on; but it is known by its
+    // Accept. A simple client may send two of these content types.
     let page = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     for (kind, simple) in [
         ("multipart/form-data; boundary=x", 415),

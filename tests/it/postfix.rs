@@ -19,7 +19,7 @@ fn mail_through_postfix_is_stored_and_answered_once() {
         "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
     ));
     bed.start();
-    // Under systemd the socket belongs to the user postfix.
+    // Under systemd the socket belongs to the user postfix. Here every user may write to it.
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
     bed.add_account("bob@example.org", &["--display-name", "Bob"]);
     bed.add_account("alice@example.net", &[]);
@@ -218,6 +218,7 @@ fn pipe_transport_of_the_readme_delivers_defers_and_bounces() {
         250
     );
     bed.wait_until("the mail was deferred", limit, || postfix.log().contains("status=deferred"));
+    // An exit code that pipe(8) does not know would bounce the mail with 5.3.0.
     assert!(!postfix.log().contains("dsn=5.3"), "{}", postfix.log());
     drop(postfix);
     bed.finish();

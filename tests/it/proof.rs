@@ -239,6 +239,7 @@ fn forged_mail_gets_no_reply_and_verified_mail_a_signed_one() {
     );
     bed.wait_until("the third reply", Duration::from_secs(20), || relay.messages().len() == 3);
     assert_eq!(verify_with_mail_auth(&dns, &relay.messages().remove(2)), ["rsa-sha256 r2 pass"]);
+    // The check in `finish` reads the configuration, whose key file must exist.
     fs::write(bed.config(), text).unwrap();
     bed.finish();
 }

@@ -1,6 +1,6 @@
 //! `mail query` against a running service, with text and JSON output.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::bed::TestBed;
 use crate::mail::Client;
@@ -16,6 +16,7 @@ fn mail_query_filters_sorts_pages_and_explains() {
         ("Zoe <zoe@example.net>", "Lunch <now>?", "A big lunch at noon"),
         ("Zoe <zoe@example.net>", "Re: Lunch <now>?", "Or later"),
     ];
+    // Each answers message 1, but the first has another subject, and so a thread of its own.
     for (n, (from, subject, body)) in mail.iter().enumerate() {
         let message = format!(
             "From: {from}\r\nTo: ann@example.org\r\nSubject: {subject}\r\nMessage-ID: <{n}@x>\r\n\
@@ -104,8 +105,9 @@ fn mail_query_filters_sorts_pages_and_explains() {
         let refused = bed.run(&[&["mail", "query", "-a", "ann@example.org"], wrong].concat());
         assert_eq!(refused.status.code(), Some(64), "{wrong:?}");
     }
-    let _: Value =
-        ask(&["--anchor", ask(&[])["ids"][1].as_str().unwrap(), "--anchor-offset", "-1"]);
+    let found = ask(&[]);
+    let second = found["ids"][1].as_str().unwrap();
+    assert_eq!(subjects(&["--anchor", second, "--anchor-offset", "-1"]), all);
     bed.finish();
 }
 

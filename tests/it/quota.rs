@@ -137,7 +137,7 @@ fn subjects(bed: &TestBed) -> Vec<String> {
 }
 
 #[test]
-fn mail_is_refused_while_a_quota_is_exceeded_and_taken_with_room_again() {
+fn mail_is_refused_while_a_quota_is_exceeded_and_accepted_afterwards() {
     let Some((mut bed, exceeded, _socket)) = start("QUOTA_EXCEEDED") else { return };
     fs::write(&exceeded, "").unwrap();
     for _ in 0..2 {
@@ -170,6 +170,7 @@ fn failed_sync_stops_writes_and_watchdog_until_restart() {
     fs::remove_file(&failing).unwrap();
     let still = deliver(&bed, "syncs again");
     assert_eq!(still.code / 100, 4, "{still:?}");
+    // Earlier notifications do not count.
     receive_notifications(&socket);
     let complaints = || bed.log().matches("the store refuses writes").count();
     let before = complaints();

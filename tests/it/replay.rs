@@ -385,8 +385,9 @@ fn aerc_can_list_read_search_file_and_send() {
     let since = json!({"filter": inbox, "sort": arrival, "sinceQueryState": listed["queryState"]});
     assert_eq!(aerc.one("Email/queryChanges", since)["removed"], json!([id]));
 
-    // set.go appends a message. send.go imports a draft and submits it in the same request, with
-    // the members of go-jmap's structs: `mailfrom`, and a time that Go cannot omit.
+    // set.go appends a message, here the draft with another Message-ID. send.go imports a draft and
+    // submits it in the same request, with the members of go-jmap's structs: `mailfrom`, and a time
+    // that Go cannot omit.
     let into =
         json!({"blobId": aerc.upload(&draft().replace("tox", "x")), "mailboxIds": {archive: true}});
     assert!(

@@ -159,7 +159,7 @@ fn shipped_scripts_check_without_warnings() {
 }
 
 #[test]
-fn fmt_keeps_comments_and_says_what_is_not_formatted() {
+fn sieve_fmt_keeps_comments_and_says_what_is_not_formatted() {
     let bed = TestBed::new("");
     let path = bed.dir.join("a.sieve");
     fs::write(&path, "IF true{keep;# why\n}\n").unwrap();
@@ -192,7 +192,7 @@ fn fmt_keeps_comments_and_says_what_is_not_formatted() {
 }
 
 #[test]
-fn test_shows_actions_and_trace_with_and_without_an_account() {
+fn sieve_test_shows_actions_and_trace_with_and_without_an_account() {
     let mut bed = TestBed::new("");
     let file = bed.dir.join("work.sieve");
     let script = "require [\"fileinto\", \"envelope\"];\n\
@@ -242,7 +242,7 @@ fn test_shows_actions_and_trace_with_and_without_an_account() {
 }
 
 #[test]
-fn test_does_not_read_script_and_message_from_one_input() {
+fn sieve_test_does_not_read_script_and_message_from_one_input() {
     let bed = TestBed::new("");
     let both = bed.run(&["sieve", "test", "-", "--message", "-"]);
     assert_eq!(both.status.code(), Some(64));

@@ -43,7 +43,8 @@ fn shipped_scripts_compile_without_warnings() {
 
 const ANN: &str = "ann@example.org";
 
-/// A script of the site that does another thing for each detail of the recipient (ann+DETAIL@).
+/// A script of the site that does another thing for each detail of the recipient (ann+DETAIL@). For
+/// `bad` it fails, because `eve` is no address.
 const SITE_SCRIPT: &str = r#"require ["fileinto", "envelope", "subaddress", "copy", "reject",
     "vacation", "variables", "mailbox"];
 

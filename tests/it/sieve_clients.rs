@@ -139,6 +139,7 @@ fn scripts_of_clients_are_stored_run_and_given_back() {
     let reply = clients.sent(2).into_iter().find(|one| one.sender.is_empty()).unwrap();
     assert_eq!(reply.recipients, [BOB]);
     let lines: Vec<&str> = reply.text.lines().collect();
+    // The second line of the text is a single dot.
     assert!(lines.contains(&"I am away.") && lines.contains(&"."), "{}", reply.text);
     assert_eq!(clients.keywords(&ann, "Inbox"), [""]);
 

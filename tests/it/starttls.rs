@@ -119,5 +119,5 @@ fn key_of_another_certificate_is_refused_before_start() {
         assert_eq!(done.status.code(), Some(78), "{errors}");
         assert!(errors.contains("tls-key"), "{errors}");
     }
-    std::fs::remove_dir_all(&bed.dir).unwrap();
+    bed.remove();
 }

@@ -123,6 +123,7 @@ fn service_notifies_systemd_of_ready_watchdog_and_stop() {
     // Ready means that mail is accepted.
     assert!(Client::lmtp(&bed.lmtp()).is_ok());
     assert!(wait_for_notification(&socket, "WATCHDOG=1"), "{}", bed.log());
+    // A reload does not end the service.
     kill_process(Pid::from_child(&service), Signal::HUP).unwrap();
     assert!(Client::lmtp(&bed.lmtp()).is_ok());
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();

@@ -88,7 +88,7 @@ fn told_senders_are_listed_and_can_be_forgotten() {
 }
 
 #[test]
-fn exceptions_are_never_answered_and_keep_told_senders() {
+fn excepted_senders_are_not_answered_and_told_senders_stay_told() {
     let relay = Sink::start();
     let bed = start_away(&relay, &["--text", "Away."]);
     send(&bed, "zoe@example.net", "hello");

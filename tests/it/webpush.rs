@@ -188,6 +188,7 @@ fn push_with_keys_is_encrypted_and_internal_addresses_get_none() {
             && !String::from_utf8_lossy(&body).contains("PushVerification")
     );
 
+    // Without `push-to-private`, nothing is sent to this server on loopback.
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n", bed.dir.join("http").display()));
     bed.reload("configuration read again");
     assert!(set(&bed, &one)["created"]["s"]["id"].is_string());

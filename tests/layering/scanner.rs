@@ -129,9 +129,9 @@ impl Source {
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
         let mut found = Vec::new();
         for (at, (name, line)) in words.iter().enumerate() {
-            let begins = at == 0 || word(at - 1) != "::" || (at >= 2 && !is_word(word(at - 2)));
+            let begins = at == 0 || word(at - 1) != "::";
             let path = word(at + 1) == "::" || (at > 0 && word(at - 1) == "use");
-            if begins && path && is_word(name) && !matches!(word(at.wrapping_sub(1)), "::") {
+            if begins && path && is_word(name) {
                 found.push((name.clone(), *line));
             }
         }

@@ -71,12 +71,14 @@ fn address_in_a_field_is_found_before_and_after_folding() {
         store.snapshot().scan_emails_with_text(ACCOUNT, &text, fields, walk).unwrap();
         found
     };
-    let rows = i64::try_from(FoldSizes::default().rows).unwrap();
-    deliver(&store, rows + 8);
+    // Enough token rows for a fold, which takes all of them, because they are fewer than twice as
+    // many.
+    let count = i64::try_from(FoldSizes::default().rows).unwrap();
+    deliver(&store, count);
     // Every seventh email is to `w3`, beginning with number 3: of n emails, (n - 3) / 7 rounded up,
     // which is (n + 3) / 7 rounded down.
     let before = named("w3", field::TO, usize::MAX);
-    assert_eq!(i64::try_from(before.len()).unwrap(), (rows + 8 + 3) / 7);
+    assert_eq!(i64::try_from(before.len()).unwrap(), (count + 3) / 7);
     assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(named("w3", field::TO | field::CC, usize::MAX), before);
     assert_eq!(named("w3", field::TO, 1), before[..1]);
@@ -98,7 +100,7 @@ fn fold_is_made_when_there_are_enough_token_rows() {
     assert_eq!(unfolded(), 0);
     assert!(!fold_index(&store, ACCOUNT).unwrap());
     deliver(&store, 2 * rows + 3);
-    // With at least twice `rows`, a fold takes `rows` of them, and otherwise all.
+    // Of at least twice `rows` token rows, a fold takes `rows`; of fewer, all.
     assert!(fold_index(&store, ACCOUNT).unwrap());
     assert_eq!(unfolded(), FoldSizes::default().rows as u64 + 3);
     assert!(fold_index(&store, ACCOUNT).unwrap());

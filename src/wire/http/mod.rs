@@ -1,6 +1,6 @@
 //! Reads and writes fields of HTTP (RFC 9110).
 //!
-//! A reader accepts any field, also a malformed one.
+//! A reader takes any bytes: a malformed field is no error, but read as if it were missing.
 
 mod coding;
 mod credentials;

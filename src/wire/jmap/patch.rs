@@ -60,8 +60,8 @@ impl<'p> Patch<'p> {
         // Pointers that begin with the same property follow one another.
         let mut last = None;
         self.0.iter().filter_map(move |(steps, _)| {
-            let first = steps.first().map(String::as_str);
-            (first != last.replace(first).flatten()).then_some(first)?
+            let first = steps.first()?.as_str();
+            (last.replace(first) != Some(first)).then_some(first)
         })
     }
 

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use super::json::MAX_SAFE_INTEGER;
 use crate::model::UtcMillis;
 
-/// RFC 8620 §1.2, as `is_id` says.
+/// An id (RFC 8620 §1.2), checked by `is_id`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Id(pub String);
 

@@ -62,7 +62,8 @@ impl ArrayWriter {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseArguments {
     pub members: Map<String, Value>,
-    /// The text that is written for one of the members. No call may refer to that member.
+    /// The text that is written for one of the members. No later call may refer to the response
+    /// (`reference::refers_to`), because the member itself is null.
     pub text: Option<(&'static str, JsonText)>,
 }
 

@@ -23,7 +23,7 @@ pub struct Session {
     pub(super) mode: Mode,
     /// The name that the client gave with LHLO; `None` before LHLO, and after XCLIENT.
     lhlo: Option<String>,
-    /// The attributes of XCLIENT, for the whole session.
+    /// The attributes of XCLIENT and of XFORWARD commands before it, for the whole session.
     peer: ClientInfo,
     /// The attributes of XCLIENT and XFORWARD, for one transaction.
     pub(super) client: ClientInfo,
@@ -141,8 +141,8 @@ impl Session {
         }
     }
 
-    /// Whether a message is being received. Also between two chunks of it, and while a chunk is
-    /// discarded.
+    /// Whether a message is being received: also between two chunks of it, once bytes of it have
+    /// come, and while a chunk is discarded.
     #[must_use]
     pub fn in_message(&self) -> bool {
         self.message_bytes > 0
@@ -383,7 +383,8 @@ impl Session {
         }
     }
 
-    /// Begins the session anew; the reply is a greeting (Postfix's XCLIENT).
+    /// Takes the session back to the time before LHLO: the reply is a greeting (Postfix's XCLIENT).
+    /// What counts towards `max_commands` and `max_errors` stays.
     fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
         match self.attributes(attributes) {
             Ok(client) => {

@@ -10,7 +10,7 @@ pub enum Step<'s> {
     /// Call `Session::step` again with the input that was not consumed, and with more input if
     /// nothing was consumed.
     NeedInput,
-    /// A transaction has begun: discard what is left of the last one.
+    /// A transaction has begun: discard what is left of the one before.
     Begin,
     /// The transaction, if there was one, ended without a message to deliver: discard it.
     Reset,

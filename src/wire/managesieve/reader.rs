@@ -172,8 +172,8 @@ impl Reader {
     /// has ended.
     fn take_line(&mut self, rest: &mut &[u8]) -> bool {
         let Some(end) = memchr::memchr(b'\n', rest) else {
-            // A line that is too long is known by one byte more than the longest line and a
-            // carriage return, so no more is kept. At least one byte is taken each time, so that
+            // Of a line that is too long, only as much is kept as shows this: the longest line, a
+            // carriage return, and one byte more. At least one byte is taken each time, so that
             // reading goes on.
             let room = MAX_LINE_BYTES.saturating_add(2).saturating_sub(self.line.len());
             self.line.extend_from_slice(take(rest, room.max(1)));

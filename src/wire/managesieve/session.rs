@@ -2,8 +2,8 @@
 //!
 //! - A client that is not logged in can only log in, begin TLS, and send CAPABILITY, NOOP and
 //!   LOGOUT (RFC 5804 §2).
-//! - After too many refused commands, failed logins, or commands without a login the session closes
-//!   with BYE; so it does if it cannot find the end of a command.
+//! - The session closes with BYE after too many refused commands, failed logins, or commands
+//!   without a login, and if it cannot find the end of a command.
 //! - The output is bounded, however many commands are pipelined (`Step::Flush`).
 
 use base64::Engine as _;
@@ -15,8 +15,8 @@ use super::response::{Code, capability, literal, ok_with, status, string};
 use super::step::{Answer, Rejection, Request, Settings, Step};
 use crate::wire::sasl::{self, AccountKeys, Exchange, MAX_RESPONSE_BYTES, Mechanism, SaslFailure};
 
-/// Largest literal that is no script and no response of a login: a name or a tag. The longest name
-/// has 128 characters of up to 4 bytes.
+/// Largest literal that is no script and no response of a login: a name or a tag. It is as long as
+/// a quoted string may be. The longest name has 128 characters of up to 4 bytes.
 const MAX_NAME_BYTES: usize = 1024;
 /// Longest response of a login, in base64.
 const MAX_ENCODED_BYTES: usize = MAX_RESPONSE_BYTES.div_ceil(3) * 4;
@@ -122,7 +122,7 @@ impl Session {
             let step = match event {
                 Event::NeedInput => return (consumed, Step::NeedInput),
                 Event::Command(tokens) => self.command(tokens),
-                Event::Refused(error, tokens) => self.unread(error, &tokens),
+                Event::Refused(error, tokens) => self.refuse_unread(error, &tokens),
                 Event::Lost => {
                     self.shut(Some(Code::MaxSize), "the length of the string is too large");
                     None
@@ -272,8 +272,8 @@ impl Session {
         self.refuse(Some(Code::MaxSize), &text)
     }
 
-    /// Refuses a command that the reader refused. It fails a login of which it was a response.
-    fn unread(&mut self, error: ReadError, tokens: &[CommandToken]) -> Option<Step> {
+    /// Answers a command that the reader refused. If it is a response of a login, the login fails.
+    fn refuse_unread(&mut self, error: ReadError, tokens: &[CommandToken]) -> Option<Step> {
         if matches!(self.login, LoginState::Begun(_)) {
             self.login = LoginState::No;
             self.login_failed(SaslFailure::Malformed, false);

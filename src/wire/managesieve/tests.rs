@@ -231,7 +231,7 @@ fn only_some_commands_work_before_the_login() {
         "#,
     );
     // The literal is larger than a name may be (1024 bytes), and is discarded.
-    let script = [b"LOGOUT\r\n".repeat(128), b"LOGOUT\r\n\r\n".to_vec()].concat();
+    let script = b"LOGOUT\r\n".repeat(129);
     let sent = driver.run(&mut session, &[&script[..1030], b"\r\nUNAUTHENTICATE\r\nNOOP\r\n"]);
     assert_eq!(sent, "NO \"log in first\"\r\nNO \"log in first\"\r\nOK \"done\"\r\n");
     assert!(driver.requests.is_empty());

@@ -20,17 +20,17 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(name: &str, password: &'static str) -> Self {
-        Self::bound("n,,", name, password)
+        Self::with_header("n,,", name, password)
     }
 
     /// Uses the channel binding `tls-exporter` (RFC 9266) with these bytes.
     pub(crate) fn with_exporter(binding: &[u8], name: &str, password: &'static str) -> Self {
         let binding = binding.to_vec();
-        Self { binding, ..Self::bound("p=tls-exporter,,", name, password) }
+        Self { binding, ..Self::with_header("p=tls-exporter,,", name, password) }
     }
 
-    /// Uses `header`, which may name a channel binding, but no bytes of one.
-    pub(super) fn bound(header: &'static str, name: &str, password: &'static str) -> Self {
+    /// Uses `header`, which may name a channel binding, but binds no bytes of one.
+    pub(super) fn with_header(header: &'static str, name: &str, password: &'static str) -> Self {
         let name = name.replace('=', "=3D").replace(',', "=2C");
         let bare = format!("n={name},r=fyko+d2lbbFgONRv9qkxdawL");
         Self { header, bare, binding: Vec::new(), password }

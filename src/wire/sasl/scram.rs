@@ -244,7 +244,7 @@ fn sha256(data: &[u8]) -> [u8; 32] {
     fixed(digest::digest(&digest::SHA256, data).as_ref())
 }
 
-/// Makes an array of 32 bytes, which both functions above return.
+/// Copies the 32 bytes of an HMAC or a hash.
 fn fixed(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);

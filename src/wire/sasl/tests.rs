@@ -117,7 +117,7 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
     for (password, key) in [("one", Some(0)), ("two", Some(1)), ("three", Some(2)), ("four", None)]
     {
         let mut server = exchange(Mechanism::ScramSha256);
-        let client = Client::bound("n,a=boss,", NAME, password);
+        let client = Client::with_header("n,a=boss,", NAME, password);
         let expected = key.map_or(Step::Failure(SaslFailure::Credentials), |key| {
             let authorization = Some("boss".into());
             let (name, keys) = (NAME.into(), keys.keys[key].clone());
@@ -128,28 +128,28 @@ fn scram_finds_which_of_several_passwords_the_client_has() {
     // An account without keys, or a name that no account has.
     let mut server = exchange(Mechanism::ScramSha256);
     let nobody = AccountKeys { keys: Vec::new(), ..keys };
-    let step = log_in(&Client::bound("n,,", NAME, "one"), &mut server, nobody);
+    let step = log_in(&Client::with_header("n,,", NAME, "one"), &mut server, nobody);
     assert_eq!(step, Step::Failure(SaslFailure::Credentials));
 }
 
 #[test]
 fn password_for_scram_is_prepared() {
     let mut server = exchange(Mechanism::ScramSha256);
-    let client = Client::bound("n,,", NAME, "p IX");
+    let client = Client::with_header("n,,", NAME, "p IX");
     let step = log_in(&client, &mut server, keys_of("p\u{a0}\u{2168}", b"salt"));
     assert!(matches!(step, Step::Ask(Question::Proof { .. })), "{step:?}");
 }
 
 /// RFC 5802 §6, RFC 9266.
 #[test]
-fn scram_is_bound_to_its_connection_as_client_and_server_can() {
+fn scram_is_bound_to_its_connection_if_client_and_server_can_do_so() {
     let exporter = ChannelBinding([7; 32]);
     let with = |mechanism, binding: Option<&ChannelBinding>| {
         Exchange::new(mechanism, "nonce".into(), binding.cloned())
     };
     let client = |header, binding: &[u8]| Client {
         binding: binding.to_vec(),
-        ..Client::bound(header, NAME, "pencil")
+        ..Client::with_header(header, NAME, "pencil")
     };
     use Mechanism::{ScramSha256 as Bare, ScramSha256Plus as Plus};
     let refused = Step::Failure(SaslFailure::ChannelBinding);
@@ -203,7 +203,7 @@ fn scram_refuses_malformed_messages() {
         let step = exchange(Mechanism::ScramSha256).begin(Some(first.as_bytes()));
         assert_eq!(step, Step::Failure(SaslFailure::Malformed), "{first}");
     }
-    let good = Client::bound("n,,", NAME, "pencil");
+    let good = Client::with_header("n,,", NAME, "pencil");
     let keys = keys_of("pencil", b"salt");
     for change in [
         |last: &str| last.replace(",p=", ",q="),

@@ -6,7 +6,8 @@ use crate::model::{Address, limits};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
     Syntax,
-    /// RFC 5321 §4.5.3.1, but with the bounds of `limits`.
+    /// The local part is longer than `limits::MAX_LOCAL_PART_BYTES`, or the domain than
+    /// `limits::MAX_DOMAIN_BYTES` (RFC 5321 §4.5.3.1).
     Long,
     /// Not UTF-8, control characters, or a quoted string with a backslash before anything but a
     /// character of printable ASCII.

@@ -121,6 +121,7 @@ def listen():
 
 
 threading.Thread(target=listen, daemon=True).start()
+# The stream must be open before the first change.
 time.sleep(1)
 
 # Flags and moves.

@@ -53,11 +53,11 @@ pub struct DecisionFacts {
     /// `None` is `<>`.
     pub sender: Option<String>,
     pub recipient: String,
-    /// `None` if a reply was queued.
+    /// `None` if a reply was queued and has not failed.
     pub reason: Option<String>,
-    /// The evidence for the reason, for people. `None` if a reply was queued.
+    /// The evidence for the reason, for people. `None` if `reason` is.
     pub detail: Option<String>,
-    /// The id of the queued reply; `None` if there is none.
+    /// The id of the reply that was queued. `None` if there is none, or if it failed.
     pub action: Option<String>,
     /// What Sieve scripts did, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,8 +96,8 @@ pub struct ToldSender {
     pub until: Option<String>,
 }
 
-/// Either `sender`, or `all` for all senders; both are refused. Only replies of the response are
-/// forgotten, not those of Sieve scripts.
+/// Either `sender`, or `all` for all senders; both together are refused. Only replies of the
+/// response are forgotten, not those of Sieve scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldForgetArguments {
     pub sender: Option<String>,
@@ -136,9 +136,9 @@ pub enum VacationTestAnswer {
     },
 }
 
-/// Without `since`, the period begins with the current or last absence. If `until` is missing too,
-/// the period ends with this absence, or has no end while the absence lasts. With `since` alone the
-/// period has no end.
+/// Without `since`, the period begins with the current or last absence, or has no beginning if that
+/// is not known. If `until` is missing too, the period ends with this absence, or has no end while
+/// the absence lasts. With `since` alone the period has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,
@@ -165,7 +165,7 @@ pub struct AbsenceFacts {
     pub messages: u64,
     /// How many of them were answered.
     pub answered: u64,
-    /// The messages that were not answered, by reason.
+    /// How many messages were not answered, by reason.
     pub silent: BTreeMap<String, u64>,
     /// Whether messages are missing, because there were too many.
     pub cut: bool,

@@ -176,8 +176,8 @@ pub struct FoundMail {
 pub struct PlanFacts {
     /// The name of the access path.
     pub strategy: String,
-    /// The listing that is read, or with a pin the one that the pin divides; `None` if none is
-    /// read, or those of several mailboxes.
+    /// The listing that is read. With a pin two are read, of which this is the one of every email.
+    /// `None` if none is read, or those of several mailboxes.
     pub listing: Option<PlannedListing>,
     /// The number of emails in the listing that is read, or else in the account; of merged listings
     /// the sum. If a listing is the answer to a query with `collapseThreads`, the number of its
@@ -386,7 +386,7 @@ pub struct IndexedMailbox {
     pub id: String,
     /// Whether the path begins at the Inbox.
     pub inbox: bool,
-    /// The other names of the path, outermost first; none for the Inbox itself.
+    /// The names of the path without the Inbox, outermost first; none for the Inbox itself.
     pub names: Vec<String>,
     pub role: Option<String>,
 }

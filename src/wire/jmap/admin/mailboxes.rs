@@ -70,9 +70,9 @@ pub struct MailboxEnsureArguments {
     /// Whether the path begins at the Inbox, and not at the top.
     #[serde(default)]
     pub inbox: bool,
-    /// The other names of the path, outermost first. If no mailbox has exactly such a name, one
-    /// whose name differs only in case is used. Without names, the path is that of the Inbox; then
-    /// `inbox` must be true.
+    /// The names of the path without the Inbox, outermost first. If no mailbox has exactly a name,
+    /// one whose name differs only in case is used. Without names, the path is that of the Inbox;
+    /// then `inbox` must be true.
     #[serde(default)]
     pub names: Vec<String>,
     /// If the last mailbox of the path is missing, the mailbox with this role is used in its place.

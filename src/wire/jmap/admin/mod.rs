@@ -95,8 +95,8 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    /// Reads an error as JSON. Members that only one type of error has are ignored. What cannot be
-    /// read becomes a `serverFail` that says why.
+    /// Reads the JSON of an error. Members that only one type of error has are ignored. What cannot
+    /// be read becomes a `serverFail` that says why.
     #[must_use]
     pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {

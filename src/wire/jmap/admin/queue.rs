@@ -119,7 +119,8 @@ pub struct QueueShowAnswer {
     pub message: Option<String>,
 }
 
-/// One action by its id, or with `all` every selected action; `id` is then ignored.
+/// One action by its id, and the selection is ignored; or with `all` every selected action, and
+/// `id` is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueTarget {
     pub id: Option<String>,

@@ -25,7 +25,7 @@ pub struct SieveStatsAnswer {
 pub struct ScriptStatistics {
     pub name: String,
     pub is_active: bool,
-    /// When this source was stored. Its rules have been counted since then.
+    /// When this source was stored. How often its rules fire is counted since then.
     pub since: String,
     /// Whether the script has no errors now.
     pub is_valid: bool,

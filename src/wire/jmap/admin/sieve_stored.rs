@@ -26,7 +26,8 @@ pub struct StoredFilterArguments {
     /// The id of an email: the call begins with the next older one. With `None` it begins with the
     /// newest email.
     pub after: Option<String>,
-    /// The most emails of the call. The service has a bound of its own, and with `None` only that.
+    /// The most emails of the call: 0 counts as 1, and `None` is the bound of the service, which is
+    /// also the largest.
     pub limit: Option<u64>,
 }
 

@@ -61,8 +61,8 @@ pub struct StoreCheckArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRepairArguments {
-    /// `repair` writes derived rows anew that are wrong; `reindex` those for searches that this
-    /// version makes in another way; `rebuild` all.
+    /// `repair` writes derived rows anew that are wrong; `reindex` the rows for searches, if one is
+    /// not as this version makes it; `rebuild` all derived rows.
     pub scope: String,
     /// Names, addresses or ids of accounts; all accounts if empty.
     #[serde(default)]
