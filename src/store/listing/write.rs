@@ -107,7 +107,7 @@ impl Txn<'_> {
             let (before, after) = match exemplars {
                 Some(exemplars) => exemplars,
                 None if uid == MailboxUid::ALL => (change.was.newest(), change.now.newest()),
-                // The listing `Every` is always maintained. It did not change, so the exemplar is
+                // A mailbox always has the listing `Every`. It did not change, so the exemplar is
                 // the same.
                 None if matched == matches => continue,
                 None => {

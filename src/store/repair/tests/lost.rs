@@ -42,7 +42,7 @@ fn a_lost_email_is_recovered_as_it_was() {
     assert!(before.iter().any(|(_, email)| email.destroyed.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
-        // The row is deleted or, of every other email, cannot be read.
+        // The rows of every other email are deleted. The others get a value that cannot be read.
         let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());

@@ -167,6 +167,7 @@ fn a_reference_that_moved_to_an_older_thread_is_no_fault() {
     }
     // The references Z and K are dropped with the oldest thread.
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'K'), bed.named()), (2, false, 0));
+    // The thread of A lives, so this loss is a fault.
     bed.lose(b'A');
     assert!(bed.named() > 0);
 }
@@ -178,6 +179,7 @@ fn a_reference_dropped_for_its_age_is_no_fault() {
     bed.clock.advance(DAY);
     bed.done(|txn| txn.note_history(DAY));
     bed.clock.advance(DAY * 8);
+    // Without this change, the second note would not be written.
     bed.deliver("X");
     bed.clock.advance(DAY);
     bed.done(|txn| txn.note_history(DAY));
