@@ -155,7 +155,7 @@ fn queued_commits_are_counted() {
 }
 
 #[test]
-fn a_full_queue_refuses_commits_as_temporary() {
+fn a_full_outbox_refuses_actions_as_temporary() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     let queue = |kind| {
