@@ -22,8 +22,8 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// At most this many direct dependants of one action are released or removed with it. The others
-/// stay blocked.
+/// At most this many direct dependants of one action are released or removed with it, so that a
+/// commit stays small. The others stay blocked.
 const MAX_DEPENDANTS: usize = 1000;
 
 impl Txn<'_> {

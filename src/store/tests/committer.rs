@@ -9,7 +9,7 @@ use super::*;
 use crate::model::clock::Stopwatch;
 
 #[test]
-fn a_full_disk_fails_one_commit_and_any_other_failed_write_all_later_ones() {
+fn a_full_disk_fails_one_commit_and_a_failed_sync_all_later_ones() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     engine.fail_after(0, Error::Full);

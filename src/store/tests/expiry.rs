@@ -152,6 +152,7 @@ fn an_erased_account_releases_its_messages() {
     }
     fixture.done(|txn| txn.note_history(DAY)).unwrap();
     fixture.done(|txn| txn.sweep_thread_refs(UtcMillis(0), DAY, 9)).unwrap();
+    // Upkeep may run between the steps.
     while fixture.done(|txn| txn.erase(7)).unwrap() {
         fixture.done(|txn| txn.purge_emails(fixture.clock.now(), 9)).unwrap();
     }

@@ -73,6 +73,7 @@ enum ObjectOp {
     Make(u8),
     Change(usize, u8),
     Destroy(usize),
+    /// Creates an object of another kind, which the client does not follow.
     Submit,
     CatchUp(usize),
     Purge,

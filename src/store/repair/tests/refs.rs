@@ -136,10 +136,10 @@ fn a_reference_dropped_with_a_dead_thread_is_no_fault() {
     assert_eq!(bed.deliver("AB").1, old);
     bed.done(|txn| txn.destroy_email(young));
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'B'), bed.named()), (1, false, 0));
-    // C cannot have been dropped: its thread began with this message.
     let (_, new) = bed.deliver("C");
-    // If one reference of an email is surely lost, those that may be lost are written, too: two
-    // emails miss A, and the second one also B, which the repair of A brings back.
+    // The keys of an email that began its thread name it while the thread lives, so A and C are
+    // surely lost. Then references that may be lost are written, too: two emails miss A, and the
+    // second one also B, which the repair of A brings back.
     for key in *b"AC" {
         bed.lose(key);
         assert_eq!((bed.named(), bed.has(b'B')), (if key == b'A' { 3 } else { 1 }, key == b'C'));
