@@ -105,7 +105,7 @@ fn uploads_are_bounded_in_number() {
 }
 
 #[test]
-fn stored_bytes_are_held_without_being_written_again_and_collected_ones_stay_gone() {
+fn stored_bytes_are_held_by_a_copy_and_collected_ones_stay_gone() {
     let fixture = fixture();
     make_account(&fixture.store, BOB);
     let long = vec![b'x'; 2 * row::FRAME_BYTES];
