@@ -105,7 +105,7 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
             None,
             Some(
                 fmt::layer()
-                    // `eprintln!` would report errors of the log itself, and panics if standard
+                    // The layer reports its own errors by `eprintln!`, which panics if standard
                     // error cannot be written.
                     .log_internal_errors(false)
                     .with_writer(std::io::stderr)

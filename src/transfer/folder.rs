@@ -164,8 +164,8 @@ fn valid_name(name: &str) -> Option<String> {
     (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)
 }
 
-/// Escapes ASCII characters that are `special` as the mark and two hex digits; with `first`, the
-/// first character, too, if it is ASCII. Other control characters become `_`.
+/// Writes each `special` ASCII character as the mark and two hex digits; with `first`, also the
+/// first character, if it is ASCII. Other control characters become `_`.
 fn escape(name: &str, mark: char, first: bool, special: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(name.len());
     for (at, c) in name.chars().enumerate() {

@@ -34,8 +34,8 @@ pub fn encode(name: &str) -> String {
     out
 }
 
-/// Decodes a name; `None` if the text is no modified UTF-7. Base64 may also contain printable
-/// ASCII, though `encode` does not write it so.
+/// Decodes a name; `None` if the text is no modified UTF-7. Also decodes printable ASCII that is
+/// in base64, which `encode` never writes.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(text.len());

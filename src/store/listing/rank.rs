@@ -6,9 +6,9 @@
 //! - An id is a boundary of level k if its keyed hash ends in k zero digits to the base 16. The
 //!   rank row of level k at boundary b counts the ids from b up to the next boundary of that level.
 //!   The index rows are level 0.
-//! - No rank row of a level counts the ids before the first boundary of that level, where new mail
-//!   arrives (`ListingStats::front`). So counts are summed from the end, and subtracted from the
-//!   total.
+//! - No rank row of a level counts the ids before the first boundary of that level. That of level 1
+//!   is the front of the listing (`ListingStats::front`): new mail arrives before it. So counts are
+//!   summed from the end, and subtracted from the total.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -122,10 +122,10 @@ pub(in crate::store) fn rows_of(
     ids: &[EmailId],
 ) -> BTreeMap<RankKey, u64> {
     let mut out = BTreeMap::new();
-    // Goes from the oldest id to the newest. For each level, the number of ids from the boundary
-    // that was met last to the end.
+    // For each level, the number of ids from the boundary that was met last to the end.
     let mut counted: Vec<u64> = Vec::new();
-    // `to_end` is the number of ids from this one to the end.
+    // Goes from the oldest id to the newest. `to_end` is the number of ids from this one to the
+    // end.
     for (to_end, id) in (1u64..).zip(ids.iter().rev()) {
         let own = ranking.level(*id);
         if counted.len() < usize::from(own) {

@@ -249,6 +249,7 @@ impl Snapshot<'_> {
                     return Ok(WalkStep::Next);
                 }
             }
+            // The row at `start` passes the position, or all rows up to `end` were read.
             for (id, count) in section.drain(..).rev() {
                 behind = count.saturating_add(behind);
                 let before = total.saturating_sub(behind);

@@ -107,7 +107,8 @@ impl Txn<'_> {
             let (before, after) = match exemplars {
                 Some(exemplars) => exemplars,
                 None if uid == MailboxUid::ALL => (change.was.newest(), change.now.newest()),
-                // The email stays in the mailbox or outside it, so the exemplar is the same.
+                // A mailbox always has the listing `Every`. It did not change, so the exemplar is
+                // the same.
                 None if matched == matches => continue,
                 None => {
                     let exemplar =

@@ -75,7 +75,8 @@ impl Checker<'_> {
             self.report_extra(Table::OutboxMessages, &stray.key)?;
         }
         same.sort_unstable();
-        // Of two equal open actions, the row names the older one.
+        // `queue_action` queues no second one. If there are two all the same, the row should name
+        // the older.
         same.dedup_by(|later, first| later.0 == first.0);
         self.expect_rows::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
     }

@@ -149,8 +149,8 @@ impl Snapshot<'_> {
         let mut should_wake = 0u64;
         let mut expected: Vec<(AccountId, u64)> = Vec::new();
         self.read.keys_or_damage::<AccountState>(&KeyRange::under(&()), |key, value| {
-            // An account whose state has a damaged key should have no actions, by this count: those
-            // that it has are reported below.
+            // If the key of a state is damaged, its account counts as one that should have no
+            // actions, and those that it has are reported below.
             if let Ok(key) = key
                 && !in_repair.contains(&key.account)
             {

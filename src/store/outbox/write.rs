@@ -22,9 +22,9 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// At most this many direct dependants of one action are released or removed with it. The others
-/// stay blocked.
-const MAX_CHAIN: usize = 1000;
+/// At most this many direct dependants of one action are released or removed with it, so that a
+/// commit stays small. The others stay blocked.
+const MAX_DEPENDANTS: usize = 1000;
 
 impl Txn<'_> {
     /// Queues an action with bytes of its own, and returns its new id. The fields `id` and
@@ -180,7 +180,7 @@ impl Txn<'_> {
         self.remove_action(id)
     }
 
-    /// Lets the actions go on that are blocked by an action, up to `MAX_CHAIN`.
+    /// Lets the actions go on that are blocked by an action, up to `MAX_DEPENDANTS`.
     pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
@@ -194,7 +194,7 @@ impl Txn<'_> {
     }
 
     /// Removes the actions that depend, directly or not, on an action that will not be done: of
-    /// each action, up to `MAX_CHAIN` that depend on it directly. Returns them.
+    /// each action, up to `MAX_DEPENDANTS` that depend on it directly. Returns them.
     pub fn drop_dependants(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let mut removed = Vec::new();
         let mut pending = vec![id];
@@ -207,14 +207,14 @@ impl Txn<'_> {
         Ok(removed)
     }
 
-    /// Returns up to `MAX_CHAIN` actions that are blocked by an action.
+    /// Returns up to `MAX_DEPENDANTS` actions that are blocked by an action.
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
         let mut found = Vec::new();
         self.keys(
             &KeyRange::<OutboxDue>::under(&(WakeCondition::After(id), self.account)),
             |key, _| {
                 found.push(key.action);
-                Ok(found.len() < MAX_CHAIN)
+                Ok(found.len() < MAX_DEPENDANTS)
             },
         )?;
         Ok(found)

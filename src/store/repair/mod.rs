@@ -170,7 +170,7 @@ impl Store {
             if found.seen_by_clients {
                 scope = RepairScope::Rebuild;
             }
-            refold = found.is_index_faulty || found.seen_by_clients;
+            refold = found.is_index_faulty || scope == RepairScope::Rebuild;
         }
         self.mark_account(account, scope)?;
         let mut rounds = 0;
@@ -219,6 +219,8 @@ impl Store {
         run: &CheckRun<'_>,
     ) -> Result<RepairRound, Error> {
         let mut round = RepairRound::default();
+        // Tokens by the rules of an earlier version are a reason for a reindex, and only for it.
+        // The rounds need not compare them: they make all tokens again (`refold`).
         let options =
             CheckOptions { check_earlier_tokens: scope == RepairScope::Reindex, ..options };
         let read = self.0.engine.sweeping_snapshot();

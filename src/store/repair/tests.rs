@@ -92,7 +92,7 @@ fn make(store: &Store, account: AccountId, name: &str) {
 
 /// Delivers message `n`, below 256, to mailbox 1, 2 or 3.
 fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> {
-    // Message 7 is long enough to be stored in frames.
+    // Message 7 is long enough to have rows in `blob_frames`.
     let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
     let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11))
         .into_bytes();

@@ -2,8 +2,8 @@
 //!
 //! - A posting says in which fields of an email, and at which positions, a token occurs. One with
 //!   very many positions is split.
-//! - A block has only words or only texts, and begins with a posting in full, so that it can be
-//!   read without the block before it:
+//! - A block has only words or only texts. It begins with a posting in full, so it can be read
+//!   without the block before it.
 //!
 //! ```text
 //! version kind { token ordinal fields positions }*
@@ -77,8 +77,8 @@ impl BlockWriter {
     /// Adds a posting, which must not sort before the last one (`Posting::sort_key`). `positions`
     /// must ascend.
     pub fn push(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
-        // A position takes at most 5 bytes. 320 bytes suffice for the rest of the posting: only
-        // words have positions.
+        // A position takes at most 5 bytes. Only words have positions, and the rest of the posting
+        // of a word takes far fewer than 320 bytes.
         let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
         let mut rest = positions;
         loop {

@@ -55,8 +55,8 @@ use super::error::{Error, hex};
 use super::table::Present;
 use crate::model::{EmailId, ObjectId, ThreadId};
 
-/// A row of `TABLE` that is fields behind the version of its format, of which `VERSION` is the
-/// newest. Its type has `RowFormat`, too. `docs/storage.md` lists the tables.
+/// A row of `TABLE` that begins with the version of its format and then has fields. `VERSION` is
+/// the newest version. The type has `RowFormat`, too. `docs/storage.md` lists the tables.
 pub trait Row: Sized {
     const TABLE: Table;
     const VERSION: u8 = 1;

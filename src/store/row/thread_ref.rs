@@ -19,7 +19,7 @@ const ENTRY_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadRef {
     pub thread: ThreadId,
-    /// When a message with this key was last filed, to within a day.
+    /// When a message with this key was last filed in this thread, to within a day.
     pub seen: UtcMillis,
 }
 

@@ -22,7 +22,8 @@ use crate::store::txn::snapshot::Snapshot;
 /// How much is folded and merged at once. Rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
-    /// A fold is made once there are this many token rows, and of fewer than twice as many.
+    /// A fold is made once there are this many token rows. It takes this many, or all of them if
+    /// there are fewer than twice as many.
     pub rows: usize,
     /// Bytes of token rows after which a new fold takes no further row.
     pub row_bytes: usize,

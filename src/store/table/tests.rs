@@ -352,7 +352,7 @@ fn folds_of_a_level_sort_newest_first() {
 /// If a number or a name changed, existing stores could not be read. Later formats have only added
 /// tables, at the end.
 #[test]
-fn numbers_and_names_are_those_of_format_1() {
+fn numbers_and_names_of_tables_stay_as_they_are() {
     let listed: Vec<String> =
         TableId::ALL.iter().map(|table| format!("{} {table}", *table as u8)).collect();
     insta::assert_snapshot!(listed.join("\n"));

@@ -92,7 +92,7 @@ fn change_emails(store: &Store, who: u64, times: u32) {
         let (boxes, keywords) = (rng.boxes(), rng.keywords());
         match what {
             1 | 2 => drop(on(store, ACCOUNT, |txn| txn.destroy_email(id))),
-            // Moves and flags two emails in one commit, and then moves one of them to mailbox 1.
+            // Changes two emails in one commit, and then moves the first of them to mailbox 1.
             3 => {
                 let other = pick(store, &mut rng).unwrap_or(id);
                 on(store, ACCOUNT, |txn| {

@@ -9,7 +9,7 @@ use super::*;
 use crate::model::clock::Stopwatch;
 
 #[test]
-fn a_full_disk_fails_one_commit_and_any_other_failed_write_all_later_ones() {
+fn a_full_disk_fails_one_commit_and_a_failed_sync_all_later_ones() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone());
     engine.fail_after(0, Error::Full);
@@ -155,7 +155,7 @@ fn queued_commits_are_counted() {
 }
 
 #[test]
-fn a_full_queue_refuses_commits_as_temporary() {
+fn a_full_outbox_refuses_actions_as_temporary() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     let queue = |kind| {

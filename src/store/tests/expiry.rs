@@ -13,6 +13,7 @@ fn an_unreferenced_message_is_collected_after_its_retention() {
     make_account(&fixture.store, bob);
     let (id, shared) = (fixture.deliver(1, &[]), fixture.deliver(2, &[]));
     let there = fixture.deliver_to(bob, 2, &[]).unwrap();
+    // The retention counts from the purge of the emails, not from their delivery.
     fixture.clock.advance(DAY);
     for id in [id, shared] {
         fixture.destroy(id);
@@ -131,7 +132,7 @@ fn a_message_is_written_only_with_a_reference_and_a_sweep_finds_unreferenced_one
     }
     assert_eq!((steps, fixture.rows(Table::BlobPurge)), (3, 4));
     assert_clean(&fixture.store);
-    // A month later, the sweep finds nothing more.
+    // The next sweep begins a month after the first, and finds nothing more.
     fixture.clock.advance(30 * DAY - MS);
     fixture.on(AccountId::SITE, |txn| txn.collect_blobs(fixture.upto(DAY), 9)).unwrap();
     assert_eq!(fixture.rows(Table::Blobs), 1);
@@ -151,6 +152,7 @@ fn an_erased_account_releases_its_messages() {
     }
     fixture.done(|txn| txn.note_history(DAY)).unwrap();
     fixture.done(|txn| txn.sweep_thread_refs(UtcMillis(0), DAY, 9)).unwrap();
+    // Upkeep may run between the steps.
     while fixture.done(|txn| txn.erase(7)).unwrap() {
         fixture.done(|txn| txn.purge_emails(fixture.clock.now(), 9)).unwrap();
     }
@@ -339,7 +341,7 @@ fn deliveries_and_decisions_of_an_account_without_mail_expire() {
                     verdict,
                     steps: Vec::new(),
                 })?;
-                // With a hash of zeros, `remember_delivery` would delete expired records itself.
+                // If the hash began with 0, `remember_delivery` would delete expired records.
                 txn.remember_delivery(&[n + 1; 32], &[], [])
             })
             .unwrap();
@@ -419,6 +421,7 @@ fn references_to_threads_are_dropped_when_old_or_dead() {
 fn decision_on_an_unsent_reply_is_corrected_whether_or_not_the_message_was_stored() {
     let fixture = fixture();
     let recipient = Address::from_parts("ann", "example.org");
+    // Two of the decisions have the same time and no email, and differ in their keys all the same.
     for email in [None, Some(EmailId(7)), None] {
         let reply = fixture
             .done(|txn| {

@@ -155,10 +155,11 @@ fn emails_of_two_accounts_each_hold_their_common_message() {
         );
     }
     assert!(copy(bob, 9).is_err(), "no such mailbox");
-    // Each email has a reference to the message of its own.
+    // Each email has a reference to the message of its own. The first upkeep purges two emails. The
+    // second one would collect the message if Bob's email did not refer to it.
     fixture.destroy(id);
     fixture.destroy(here);
-    fixture.clock.advance(GRACE + DAY);
+    fixture.clock.advance(GRACE);
     fixture.upkeep(GRACE).unwrap();
     fixture.clock.advance(GRACE);
     fixture.upkeep(GRACE).unwrap();
@@ -429,7 +430,7 @@ fn the_store_is_valid_after_a_failure_at_any_write_and_upkeep_goes_on() {
 #[test]
 fn notes_and_sweeps_that_a_wrong_clock_dated_in_the_future_do_not_stop_later_ones() {
     let fixture = fixture();
-    // A sweep with a number that no other has. It has no rows to read, so it is finished at once.
+    // A sweep with a number that no other has. It notes no progress, so it counts as finished.
     let sweep = || {
         fixture.on(AccountId::SITE, |txn| txn.begin_or_resume_sweep::<table::Blobs>(9, &(), DAY))
     };

@@ -403,6 +403,7 @@ fn positions_are_right_with_several_levels_of_ranks() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::open_engine(engine.clone(), &options, clock).unwrap();
     make_account(&store, ACCOUNT);
+    // `make_account` allows too few emails.
     let row = store.snapshot().account(ACCOUNT).unwrap().unwrap();
     done(&store, |txn| {
         txn.set_account(&AccountRow { quota_emails: None, ..row.clone() });

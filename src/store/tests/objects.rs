@@ -45,7 +45,8 @@ impl ObjectClient {
             return false;
         };
         assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= limit);
-        // An object that is known is only reported as created while the client catches up.
+        // A known object is reported as created only while the client catches up: until then,
+        // `base` stays at the mark with which it began.
         for id in &changes.created {
             assert!(
                 !self.known.contains_key(id)
@@ -72,6 +73,7 @@ enum ObjectOp {
     Make(u8),
     Change(usize, u8),
     Destroy(usize),
+    /// Creates an object of another kind, which the client does not follow.
     Submit,
     CatchUp(usize),
     Purge,

@@ -223,6 +223,7 @@ fn damaged_duplicate_does_not_keep_mail_from_being_delivered() {
     fixture.clock.advance(2 * DAY);
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(9)), Ok(false));
     assert_eq!(seen(), Ok(true));
+    // A damaged key in the index by time keeps no record from being written.
     let key = DuplicateTimeKey { account: ACCOUNT, until: UtcMillis(0).into(), hash };
     let long = [&key.encode()[..], &[1]].concat();
     let put = Put { table: Table::DuplicateByTime, key: long, value: Some(vec![1]) };

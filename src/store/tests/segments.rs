@@ -90,8 +90,9 @@ impl Bed {
         self.store.note_deleted_messages(collected.bytes);
     }
 
-    /// Runs steps until none is left, or until `until` returns `true` for a step. Returns the sum
-    /// of the steps.
+    /// Runs steps until none is due at once, or until `until` returns `true` for a step. Returns
+    /// the sum of the steps. A process begins with a cycle, which some tests end first, so that the
+    /// next one has its own reason. If a step waits for readers, only another call ends the cycle.
     fn reclaim(&self, mut until: impl FnMut(&ReclaimStep) -> bool) -> ReclaimStep {
         let mut all = ReclaimStep::default();
         loop {

@@ -211,7 +211,8 @@ impl Actor {
                 txn.remove_action(id)?;
                 return Ok(CommitRecord::Removed { id, due: before });
             }
-            // This raises no change number, so the bytes of the account's state stay the same.
+            // This raises no change number, and the bytes of the account's state stay the same. A
+            // commit of another store that it overtakes must be noticed all the same.
             txn.defer_actions(
                 &[(id, wake_condition(&action).ok_or(Error::NotFound("wake"))?)],
                 after,
@@ -300,9 +301,9 @@ impl Actor {
             }
             13 => {
                 let found = self.store.check().unwrap();
-                let is_repaired =
+                let is_under_repair =
                     found.iter().any(|breach| breach.what.contains("was not finished"));
-                assert!(found.is_empty() || is_repaired, "store {}: {found:?}", self.number);
+                assert!(found.is_empty() || is_under_repair, "store {}: {found:?}", self.number);
             }
             _ => self.do_upkeep(account),
         }

@@ -43,7 +43,8 @@ fn a_torn_write_loses_only_unacknowledged_commits() {
                 .iter()
                 .enumerate()
         {
-            // The file system may have made the file longer again, with zeros.
+            // The file system may have made the file longer again, with zeros: with few, or with
+            // about as many bytes as were cut off.
             for zeros in [0, (behind - cut - 1).min(100), (behind - cut) / 4 * 4] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
                 copy_store(&dir, &torn);

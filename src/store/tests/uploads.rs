@@ -105,7 +105,7 @@ fn uploads_are_bounded_in_number() {
 }
 
 #[test]
-fn stored_bytes_are_held_without_being_written_again_and_collected_ones_stay_gone() {
+fn stored_bytes_are_held_by_a_copy_and_collected_ones_stay_gone() {
     let fixture = fixture();
     make_account(&fixture.store, BOB);
     let long = vec![b'x'; 2 * row::FRAME_BYTES];
@@ -134,8 +134,8 @@ fn stored_bytes_are_held_without_being_written_again_and_collected_ones_stay_gon
         assert_clean(&fixture.store);
         fixture.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         fixture.clock.advance(DAY);
-        // The bytes are collected between the upload's look and its commit: the row in `blobs` must
-        // not be written without its frames.
+        // The bytes are collected between the upload's look and its commit. A row in `blobs` that
+        // has the bytes itself is written again. One without them must not be (`Overtaken`).
         let late = fixture.on(BOB, |txn| {
             txn.hold_upload(BOB, &id, "", room)?;
             assert_eq!(collect().unwrap().blobs, 1);

@@ -48,7 +48,7 @@ struct AccountQueue {
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    /// How often a batch was not written, without batches that were dropped for an earlier one.
+    /// How often a batch was not written. Those that were dropped because of it do not count.
     failures: u64,
     /// Queued or being written, oldest first.
     batches: VecDeque<Arc<Batch>>,

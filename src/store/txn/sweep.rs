@@ -29,7 +29,7 @@ impl Txn<'_> {
     /// Returns how many references were removed, and whether the sweep has more rows. A damaged row
     /// is deleted, and counts as one reference. A full row is only deleted as a whole, once all its
     /// references were last seen at `upto` or before (`row::thread_ref`). The row in `sweeps` notes
-    /// what may have been removed, so that a check does not miss it.
+    /// what may have been removed, so that a check does not report it as lost.
     ///
     /// # Errors
     /// Those of reading.

@@ -191,7 +191,7 @@ impl Txn<'_> {
     pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
         // While the response cannot be read, it counts as on.
-        let is_over = match self.row_if_any::<Vacation>(&self.account_key())? {
+        let is_off = match self.row_if_any::<Vacation>(&self.account_key())? {
             Some(Ok(response)) => {
                 !response.enabled || response.to_date.is_some_and(|end| now >= end)
             }
@@ -205,7 +205,7 @@ impl Txn<'_> {
             let told = self.row_if_any::<VacationTold>(&VacationToldKey { account, told: who })?;
             let is_expired = told.is_some_and(|told| match told {
                 Ok(ToldRow { until: Some(until), .. }) => until <= now,
-                Ok(told) => is_over && told.at <= upto,
+                Ok(told) => is_off && told.at <= upto,
                 Err(_) => UtcMillis::from(at) <= upto,
             });
             if is_expired {

@@ -95,7 +95,7 @@ pub(in crate::store) struct RowFault {
 /// How a repair corrects a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
-    /// It writes this value.
+    /// A repair writes this value.
     Put(Vec<u8>),
     Delete,
     /// A repair leaves the row as it is: the store does not have what the row should say, or a

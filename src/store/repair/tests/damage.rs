@@ -23,8 +23,7 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
     match table {
         // No other row says what these rows say, except that the sweep over all messages adds
         // lost candidates (`BlobPurge`) again.
-        Table::Site
-        | Table::Outbox
+        Table::Outbox
         | Table::OutboxMessages
         | Table::Vacation
         | Table::Blobs
@@ -43,7 +42,6 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
 /// Whether a check cannot notice this damage of a table, since no other row names the damaged one.
 fn is_unnoticed(table: Table, damage: Damage) -> bool {
     match table {
-        Table::Site => true,
         Table::Decisions
         | Table::Subscriptions
         | Table::History
@@ -53,7 +51,7 @@ fn is_unnoticed(table: Table, damage: Damage) -> bool {
         Table::BlobPurge => damage != Damage::Delete,
         // A rule that never fired has no row.
         Table::ScriptHits => damage == Damage::Delete,
-        Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
+        Table::ThreadRefs => damage == Damage::Add,
         _ => false,
     }
 }

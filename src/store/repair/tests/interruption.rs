@@ -49,13 +49,13 @@ fn a_stopped_repair_leaves_its_account_marked_and_no_other() {
     fill(&store);
     damage_ann(&*engine, &engine);
     let mut seen = Vec::new();
-    let stopped = store.repair(RepairScope::Repair, None, &make_rows, &mut |at| {
+    let stopped = store.repair(RepairScope::Repair, None, &make_rows, &mut |_| {
         if store.accounts_under_repair().unwrap().is_empty() {
             return true;
         }
         seen.push((
             deliver(&store, ANN, 99),
-            deliver(&store, BOB, 100 + u32::try_from(at.rows % 100).unwrap()).map(drop),
+            deliver(&store, BOB, 100 + u32::try_from(seen.len()).unwrap()).map(drop),
         ));
         seen.len() < 3
     });

@@ -42,7 +42,7 @@ fn a_lost_email_is_recovered_as_it_was() {
     assert!(before.iter().any(|(_, email)| email.destroyed.is_some()));
     for (at, (key, email)) in before.iter().enumerate() {
         let copy = copy_of(&engine);
-        // The row is deleted or, of every other email, cannot be read.
+        // The rows of every other email are deleted. The others get a value that cannot be read.
         let broken = (at % 2 == 1).then(|| b"\x01?".to_vec());
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());
@@ -241,7 +241,8 @@ fn a_lost_email_without_a_message_reference_is_reported_and_its_rows_are_deleted
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
     assert_eq!(store.snapshot().email(ANN, id), Ok(None));
-    // The message is reported as unreferenced; the sweep over all messages collects it.
+    // The message is reported as unreferenced; the sweep over all messages collects it. And the
+    // record of its delivery names an email that does not exist.
     let left = deep(&store);
     assert!(
         left.iter()

@@ -135,7 +135,7 @@ fn recovered_account_is_as_old_as_its_oldest_email() {
 }
 
 #[test]
-fn mailbox_that_was_created_after_its_last_change_is_reported_with_a_text() {
+fn mailbox_that_was_created_after_its_last_change_is_reported_and_repaired() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     fill(&store);

@@ -136,10 +136,10 @@ fn a_reference_dropped_with_a_dead_thread_is_no_fault() {
     assert_eq!(bed.deliver("AB").1, old);
     bed.done(|txn| txn.destroy_email(young));
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'B'), bed.named()), (1, false, 0));
-    // C cannot have been dropped: its thread began with this message.
     let (_, new) = bed.deliver("C");
-    // If one reference of an email is surely lost, those that may be lost are written, too: two
-    // emails miss A, and the second one also B, which the repair of A brings back.
+    // The keys of an email that began its thread name it while the thread lives, so A and C are
+    // surely lost. Then references that may be lost are written, too: two emails miss A, and the
+    // second one also B, which the repair of A brings back.
     for key in *b"AC" {
         bed.lose(key);
         assert_eq!((bed.named(), bed.has(b'B')), (if key == b'A' { 3 } else { 1 }, key == b'C'));
@@ -167,6 +167,7 @@ fn a_reference_that_moved_to_an_older_thread_is_no_fault() {
     }
     // The references Z and K are dropped with the oldest thread.
     assert_eq!((bed.sweep(UtcMillis(0)), bed.has(b'K'), bed.named()), (2, false, 0));
+    // The thread of A lives, so this loss is a fault.
     bed.lose(b'A');
     assert!(bed.named() > 0);
 }
@@ -178,6 +179,7 @@ fn a_reference_dropped_for_its_age_is_no_fault() {
     bed.clock.advance(DAY);
     bed.done(|txn| txn.note_history(DAY));
     bed.clock.advance(DAY * 8);
+    // Without this change, the second note would not be written.
     bed.deliver("X");
     bed.clock.advance(DAY);
     bed.done(|txn| txn.note_history(DAY));

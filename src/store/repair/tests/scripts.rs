@@ -1,4 +1,4 @@
-//! The source of a script that was altered is kept for its owner.
+//! A source that was altered in the store is kept for its owner, but the script is not active.
 
 use super::*;
 

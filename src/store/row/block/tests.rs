@@ -73,7 +73,7 @@ proptest! {
             assert!(last.as_ref().is_none_or(|last| *last <= order));
             last = Some(order);
         });
-        // Damage that is found although postings are passed over is also found without.
+        // Damage that is found while postings are passed over is also found if none is.
         if all.is_err() {
             prop_assert!(read_block(b"key", &bytes, |_, _| Some(true), drop).is_err());
         }

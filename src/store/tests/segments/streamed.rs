@@ -36,7 +36,8 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::open(dir.path(), &options());
     let large: Vec<EmailId> = (0..12).map(|n| bed.deliver_streamed(n, 70_000)).collect();
-    // Compared with full segments of 4 MiB, all of these are short.
+    // With full segments of 4 MiB, all of these are short. Messages in many short segments are
+    // moved together, but not one that has a segment of its own and is large.
     let mut bed = bed.reopen(dir.path(), &Options { segment_bytes: 4 << 20, ..options() });
     bed.deliver(99, 2000);
     let before = segment_files(dir.path());
@@ -55,6 +56,7 @@ fn streamed_messages_stay_where_they_are_until_they_are_dead() {
 fn space_of_messages_that_no_change_refers_to_is_reclaimed() {
     let dir = tempfile::tempdir().unwrap();
     let bed = Bed::open(dir.path(), &options());
+    // Ends the cycle with which a process begins, so that the next one is due to these messages.
     assert_eq!(bed.reclaim(|_| false), ReclaimStep::default());
     for n in 0..60 {
         let raw = raw(n, 3000);
@@ -91,7 +93,7 @@ fn a_kill_at_any_step_of_a_streamed_message_loses_nothing_and_leaves_no_file() {
         images += 1;
         let image = root.path().join(format!("image-{images}"));
         copy_store(&dir, &image);
-        // A check of a stopped store changes nothing.
+        // Opening a stopped store for reading changes nothing.
         let reader = engine::rocks::open_read_only(&image, &options()).unwrap();
         drop(reader);
         let begun = |image: &Path| {
@@ -115,6 +117,7 @@ fn a_kill_at_any_step_of_a_streamed_message_loses_nothing_and_leaves_no_file() {
     // The message is in a segment, and no row names it yet.
     let extent = bed.segments().add(streamed).unwrap();
     assert_eq!(image(false, &bed.mail), 0);
+    // Deletes that segment, so that the next delivery streams and stores the message again.
     bed.segments().retire(&[extent.segment]);
     bed.store.0.engine.delete_segments(&[extent.segment]).unwrap();
     let id = file_streamed(&bed.store, 2, &message, Some(stream(&bed.store, &message)));

@@ -48,8 +48,8 @@ impl SharedRows {
         self.is_referred.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a change that was queued refers to the message. If none does, no row names the bytes
-    /// of the message that a segment may have already.
+    /// Whether a change that was queued refers to the message. If none does, but bytes of the
+    /// message were appended to a segment, no row names them.
     pub(in crate::store) fn is_referred(&self) -> bool {
         self.is_referred.load(Ordering::Relaxed)
     }

@@ -37,7 +37,8 @@ impl Ticket {
     ///
     /// # Errors
     /// - `Overtaken`: nothing was written of at least one of the accounts.
-    /// - `Full`, `Away` or `Poisoned`: nothing of the commit was written.
+    /// - `Full`, `Away` or `Poisoned`: nothing of the commit was written. But if other processes
+    ///   share the engine, an earlier run of the change may have been written for some accounts.
     /// - `Io` or another error of the engine, `Io` also if the store was closed or the committer
     ///   panicked: the commit may be written.
     pub async fn wait(self) -> Result<(), Error> {
@@ -48,8 +49,7 @@ impl Ticket {
     /// written, because another change came first or an earlier one failed.
     ///
     /// # Errors
-    /// Those of `wait`, except `Overtaken`. If other processes share the engine, an earlier attempt
-    /// may have written some of the accounts.
+    /// Those of `wait`, except `Overtaken`.
     pub async fn overtaken_accounts(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
