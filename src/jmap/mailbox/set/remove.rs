@@ -8,6 +8,7 @@ use crate::model::{DataType, MailboxUid};
 use crate::store::{Error, MailboxFault, ShareChange};
 use crate::wire::jmap::SetError;
 
+/// How many emails one commit removes. The account is locked for the time of one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 /// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the
@@ -40,6 +41,7 @@ pub(super) fn remove_with_emails(
                 }
                 // A mailbox that cannot be destroyed must not lose its emails.
                 let all = txn.snapshot().mailboxes(account.id)?;
+                // The answer does not name the child, which a guest may not know.
                 if let Some((_, child)) = all.iter().find(|(_, row)| row.parent == Some(uid)) {
                     return Err(Error::Mailbox {
                         name: child.name.clone(),
@@ -50,11 +52,13 @@ pub(super) fn remove_with_emails(
                 if !has_more {
                     txn.destroy_mailbox(uid)?;
                 }
-                // Removing the emails may change the counts of threads in other mailboxes, which
-                // the answer does not name: the client must learn of these changes by /changes.
+                // Removing the emails may change the counts of other mailboxes, which the answer
+                // does not report. So the new state stays before this commit, and the client learns
+                // of these changes by /changes.
+                let reports_all = false;
                 states.after(
                     newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
-                    false,
+                    reports_all,
                 );
                 Ok(Ok((has_more, txn.take_share_changes())))
             });
@@ -66,7 +70,9 @@ pub(super) fn remove_with_emails(
                 }
                 Ok(Err(refused)) => break Err(refused),
                 Err(error) => {
-                    break Err(match operation_error(error, uid, |_| true) {
+                    // No error of a destruction names a mailbox that has the same name.
+                    let may_know = |_| true;
+                    break Err(match operation_error(error, uid, may_know) {
                         OperationError::Object(error) => error,
                         OperationError::HasEmails(_) => mailbox_has_email(),
                         OperationError::Call(error) => SetError::ServerFail(error.to_string()),
