@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn push_state_of_another_store_or_epoch_is_not_trusted() {
+    fn push_state_that_is_malformed_or_not_of_this_store_is_not_trusted() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
