@@ -133,10 +133,11 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     let bed = Fixture::new();
     let (one, two) = (bed.store("one", KEEP), bed.store("two", KEEP));
     let state = bed.get()["state"].clone();
-    // The name of the script, the line (0 for none) and the message of each failed run.
+    // The name of the script, the line (0 for none) and the message of each failed run, oldest
+    // first.
     let errors = [("one", 3, "too many actions"), ("site:a.sieve", 1, "x"), ("one", 0, "fuel")];
-    for (script, line, message) in errors {
-        let at = UtcMillis(1_795_251_600_000 + i64::from(line));
+    for (second, (script, line, message)) in (0..).zip(errors) {
+        let at = UtcMillis(1_795_251_600_000 + second * 1000);
         let (script, message) = (script.to_owned(), message.to_owned());
         let error = ScriptError { at, script, line, message, email: None };
         let commit = |txn: &mut store::Txn<'_>| txn.add_script_error(&error);
@@ -144,13 +145,13 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     }
     let got = bed.ask("SieveScript/get", json!({"ids": [one, two], "properties": ["lastErrors"]}));
     let at = UtcMillis(1_795_251_600_000).rfc3339();
-    let later = UtcMillis(1_795_251_600_003).rfc3339();
+    let later = UtcMillis(1_795_251_602_000).rfc3339();
     assert_eq!(
         got["list"],
         json!([
             {"id": one, "lastErrors": [
-                {"at": at, "line": null, "message": "fuel", "emailId": null},
-                {"at": later, "line": 3, "message": "too many actions", "emailId": null},
+                {"at": later, "line": null, "message": "fuel", "emailId": null},
+                {"at": at, "line": 3, "message": "too many actions", "emailId": null},
             ]},
             {"id": two, "lastErrors": []},
         ])
