@@ -29,6 +29,7 @@ mod vacation;
 
 /// Returns the context of an administrator over a store in memory. It has the accounts
 /// `ann@example.org`, which belongs to the Unix user `ann`, and `bob@example.org`, in this order.
+/// The time is always 2026-11-21T09:00:00Z.
 pub(super) fn context() -> Context {
     context_over(Arc::new(MemoryEngine::new()))
 }
