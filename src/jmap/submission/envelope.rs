@@ -47,8 +47,8 @@ pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
 /// the account may not send.
 ///
 /// # Errors
-/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` if the
-/// directory cannot tell to whom an address belongs.
+/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; those of
+/// `envelope_error`; `serverFail` if the directory cannot tell to whom an address belongs.
 pub(super) fn checked_envelope(
     senders: &SenderAddresses,
     identity: &SenderIdentity,

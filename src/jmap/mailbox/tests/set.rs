@@ -302,6 +302,27 @@ fn branch_is_destroyed_with_its_emails_and_other_mailboxes_keep_theirs() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
+/// Regression test: once its children were emptied, the Inbox lost its emails in steps of 64, and
+/// then could not be destroyed.
+#[test]
+fn inbox_keeps_its_emails_if_its_children_are_destroyed_with_theirs() {
+    let context = context();
+    // More emails than one commit removes.
+    let account = letters(&context, 70);
+    let inbox = get(&context, &account)["Inbox"]["id"].as_str().unwrap().to_owned();
+    let made = set(&context, &account, json!({"create": {"x": {"name": "X", "parentId": inbox}}}));
+    let child = made["created"]["x"]["id"].as_str().unwrap().to_owned();
+    let (_, found) = call(&context, "Email/query", &json!({"accountId": account, "limit": 1}));
+    let email = found["ids"][0].as_str().unwrap();
+    let patch = json!({"accountId": account, "update": {email: {"mailboxIds": {&child: true}}}});
+    assert!(call(&context, "Email/set", &patch).1["notUpdated"].is_null());
+    let both = json!({"destroy": [inbox, child], "onDestroyRemoveEmails": true});
+    let answer = set(&context, &account, both);
+    assert_eq!(answer["destroyed"], json!([child]), "{answer}");
+    assert_eq!(answer["notDestroyed"][&inbox]["type"], "forbidden", "{answer}");
+    assert_eq!(get(&context, &account)["Inbox"]["totalEmails"], 69);
+}
+
 /// RFC 8620 §5.4 defines `alreadyExists`. Cyrus, Stalwart and others return it also for a mailbox
 /// whose name is taken, and clients read `existingId` then.
 #[test]
