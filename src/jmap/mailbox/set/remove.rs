@@ -39,8 +39,8 @@ pub(super) fn remove_with_emails(
                         Err(OperationError::Call(error)) => return Err(error),
                     }
                 }
-                // A mailbox that cannot be destroyed must not lose its emails: the Inbox, and one that
-                // has children.
+                // A mailbox that cannot be destroyed must not lose its emails: the Inbox, and one
+                // that has children.
                 let all = txn.snapshot().mailboxes(account.id)?;
                 if let Some((_, inbox)) =
                     all.iter().find(|(own, row)| *own == uid && row.role == Some(Role::Inbox))
