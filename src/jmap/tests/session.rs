@@ -98,7 +98,7 @@ fn session_state_returns_with_the_earlier_session() {
 }
 
 #[test]
-fn session_state_does_not_change_with_mail() {
+fn session_state_does_not_change_with_mail_vacation_or_passwords() {
     let bed = SharingFixture::new();
     bed.open(&bed.inbox, &["mayReadItems"]);
     let states = || [&bed.ann, &bed.bob].map(|who| response_state(&bed.asks(who)));

@@ -26,6 +26,7 @@ fn source_of_a_script_is_a_blob() {
     assert_eq!(found.size(&bed.context.store).unwrap(), source.len() as u64);
     let bytes = bed.context.blob_bytes(&account, &parsed, u64::MAX).unwrap();
     assert_eq!(bytes.as_deref(), Some(source.as_bytes()));
+    // From the LF of the first line to that of the second.
     let part =
         json!({"ids": [blob], "properties": ["data:asText"], "offset": 200_003, "length": 8});
     assert_eq!(bed.ask("Blob/get", part)["list"][0]["data:asText"], &source[200_003..200_011]);
