@@ -267,7 +267,8 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
 }
 
 /// Whether the owner of the account `own` may see the account `other`, and so share a mailbox with
-/// it. False if `other` does not exist; otherwise always true for an administrator.
+/// it: if they have a domain in common, or `other` shares a mailbox with `own`. False if `other`
+/// does not exist; otherwise always true for an administrator.
 pub(in crate::jmap) fn may_share_with(
     context: &Context,
     own: AccountId,

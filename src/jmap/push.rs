@@ -2,8 +2,8 @@
 //!
 //! - The types of an account share one sequence of changes, so one modseq says which changes of an
 //!   account a client knows.
-//! - `EmailDelivery` is one of the types (RFC 8621 §1.5). `Quota` is reported when the emails
-//!   change that use it (RFC 9425 §5).
+//! - `EmailDelivery` is one of the types (RFC 8621 §1.5). `Quota` is reported when emails change,
+//!   since they may use more or less of it then (RFC 9425 §5).
 
 use std::collections::BTreeMap;
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn push_state_of_another_store_or_epoch_is_not_trusted() {
+    fn push_state_that_is_malformed_or_not_of_this_store_is_not_trusted() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;

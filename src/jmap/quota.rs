@@ -40,7 +40,7 @@ pub(super) struct Quota {
     id: &'static str,
     resource: &'static str,
     name: &'static str,
-    /// Bytes for the quota `octets`, a number of emails for `emails`; the limit, too.
+    /// `used` and `limit` are bytes for the quota `octets`, and numbers of emails for `emails`.
     used: u64,
     limit: u64,
 }

@@ -1,7 +1,6 @@
 //! What the caller may see and do in an account (RFC 8621 §2 `myRights`, RFC 9670).
 //!
-//! - The owner may do everything that the rows of the mailboxes allow; a guest, what the owner
-//!   shared.
+//! - The owner has every right; a guest has those that the owner shared.
 //! - A guest sees an email if it is in a mailbox that the guest may read, and of its mailboxes only
 //!   those.
 //! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords)
@@ -142,8 +141,8 @@ impl Rights {
     }
 }
 
-/// Whether no share in the account changed after `since`, even with another guest. False also if
-/// that is not known any more. Always true for the owner.
+/// Whether no share in the account changed after `since`: neither with this guest nor with another
+/// one. False also if that is not known any more. Always true for the owner.
 pub(super) fn same_access_since(
     snapshot: &Snapshot<'_>,
     account: &Account,

@@ -58,8 +58,9 @@ pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodErr
     Ok(state_of(context, &context.accessible_accounts()?))
 }
 
-/// Returns a number that changes with any other member of the session, except the unread totals of
-/// inboxes. A restart alone, without a new version or other settings, does not change the number.
+/// Returns a number that changes whenever the session changes, except if only the unread totals of
+/// inboxes do. A restart alone, without a new version or other settings, does not change the
+/// number.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -83,7 +84,8 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     SessionState(u64::from_be_bytes(number))
 }
 
-/// A digest of the members that are the same in all sessions while the program runs.
+/// A digest of what is the same in all sessions while the program runs: the digest of a session
+/// with an account of the caller and a shared one, in which everything else is empty.
 static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
     let settings = CapabilitySettings { uploads: Arc::new(uploads), filter: Arc::default() };
@@ -103,6 +105,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
 /// Returns the name of the account that logged in, or of the Unix user; empty if neither is known.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
+        // `accessible_accounts` returns the account that logged in first.
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
         (None, user) => user.as_deref(),
     }

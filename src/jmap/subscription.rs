@@ -56,7 +56,7 @@ impl PushSubscriptionProperty {
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 const MAX_URL_BYTES: usize = 2048;
 /// The longest device id, and the longest name of a type.
-const MAX_DEVICE_ID_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 /// The most types that one subscription names.
 const MAX_TYPES: usize = 64;
 
@@ -303,9 +303,8 @@ fn read_new(
     for (name, value) in properties {
         match PushSubscriptionProperty::from_name(name) {
             Some(PushSubscriptionProperty::DeviceClientId) => {
-                let text = value
-                    .as_str()
-                    .filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
+                let text =
+                    value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_NAME_BYTES);
                 match text {
                     Some(text) => text.clone_into(&mut one.device_client_id),
                     None => problems.add(name, "a text of 1 to 255 bytes is expected"),
@@ -465,9 +464,7 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     let all = value.as_array().filter(|all| all.len() <= MAX_TYPES);
     let names: Option<Vec<String>> = all.and_then(|all| {
         all.iter()
-            .map(|one| {
-                one.as_str().filter(|name| name.len() <= MAX_DEVICE_ID_BYTES).map(str::to_owned)
-            })
+            .map(|one| one.as_str().filter(|name| name.len() <= MAX_NAME_BYTES).map(str::to_owned))
             .collect()
     });
     names.map(Some).ok_or_else(|| {

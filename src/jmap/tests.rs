@@ -29,6 +29,7 @@ mod vacation;
 
 /// Returns the context of an administrator over a store in memory. It has the accounts
 /// `ann@example.org`, which belongs to the Unix user `ann`, and `bob@example.org`, in this order.
+/// The time is always 2026-11-21T09:00:00Z.
 pub(super) fn context() -> Context {
     context_over(Arc::new(MemoryEngine::new()))
 }
@@ -129,6 +130,7 @@ fn unix_user_manages_only_the_own_account() {
             "{method}"
         );
     }
+    // A caller of whom nothing is known.
     context.caller = Caller::default();
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
 }
@@ -361,7 +363,8 @@ fn invalid_mail_query_gets_its_error_type() {
     assert_eq!(error(&context, "Mail/query", &json!({"accountId": "a0000000"})), "accountNotFound");
 }
 
-/// Files a message for each subject into Ann's Inbox. Returns the account's id and the emails' ids.
+/// Files a message for each subject into Ann's Inbox, as if it was delivered to ann@example.org.
+/// Returns the account's id and the emails' ids.
 pub(super) fn filed(context: &Context, subjects: &[&str]) -> (String, Vec<String>) {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let ids = subjects.iter().map(|subject| {

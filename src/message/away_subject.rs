@@ -96,6 +96,7 @@ pub(super) fn is_away(subject: &str) -> bool {
     if subject.starts_with("AUTO:") && NOTES.iter().any(|words| folded.contains(words)) {
         return true;
     }
+    // A full-width colon is an ASCII one in `folded`.
     let rest = PHRASES.iter().filter_map(|phrase| folded.strip_prefix(phrase));
     rest.into_iter().any(|rest| rest.trim_start().starts_with(':') || rest.starts_with(" re:"))
 }

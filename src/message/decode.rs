@@ -8,7 +8,8 @@
 //!   itself; otherwise the content ends there.
 //! - A bare CR in quoted-printable is a line break.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
-//!   depends on what follows white space and escapes. A line of only these is held whole.
+//!   depends on what follows white space and escapes. A line that has nothing but white space and
+//!   escapes is held whole.
 
 mod uu;
 
@@ -131,7 +132,8 @@ struct Base64 {
 /// Where the decoder is in base64.
 #[derive(Debug)]
 enum Tail {
-    /// No padding was found yet, or none in the last line that was decoded after padding.
+    /// In symbols that no padding has ended: those of the beginning, or those that go on after a
+    /// line without padding.
     Before,
     /// After padding: what has come since, up to a line end.
     Line(Vec<u8>),

@@ -7,10 +7,12 @@
 //!   long are broken. Content-Transfer-Encoding is changed accordingly, also of the multiparts and
 //!   messages around an encoded part.
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
-//! - A message is not converted if bytes that are not ASCII are in a header (RFC 6532), are signed
-//!   (RFC 1847 §2.1), are in a part with base64 or an unknown encoding that is neither a multipart
-//!   nor a message, or are deeper than `limits::MAX_MIME_DEPTH`; or if a multipart that has such
-//!   bytes has no boundary, one that is too long, or more than `limits::MAX_MIME_PARTS` delimiters.
+//! - A message is not converted if it has bytes that are not ASCII
+//!   - in a header (RFC 6532), or in a `multipart/signed` (RFC 1847 §2.1);
+//!   - in a part whose encoding is base64 or unknown, unless it is a multipart or a message;
+//!   - deeper than `limits::MAX_MIME_DEPTH`;
+//!   - in a multipart that has no boundary, one that is too long, or more than
+//!     `limits::MAX_MIME_PARTS` delimiters.
 
 use super::encode::{escape_quoted_printable, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};

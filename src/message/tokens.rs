@@ -194,8 +194,8 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
 /// `limits::MAX_INDEXED_WORDS` words and `limits::MAX_FIELD_ADDRESSES` texts.
 ///
 /// Names of header fields count as words, and none of them is left out for want of room. A single
-/// character that a pair covers does not count, and neither does the empty text, which stands for
-/// an id without room.
+/// character that is also in a pair (`TextWord::in_pair`) does not count, and neither does the
+/// empty text, which stands for an id without room.
 pub fn each_token(message: &Message<'_>, content: &EmailContent, sink: &mut impl TokenSink) {
     let mut tokenizer = Tokenizer {
         sink,

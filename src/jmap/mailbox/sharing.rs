@@ -25,6 +25,7 @@ impl MailboxSetCall<'_> {
         let visible = VisibleMailboxes::read_one(&snapshot, self.account, uid)
             .map_err(OperationError::Call)?
             .ok_or(SetError::NotFound)?;
+        // A mailbox that the guest may not read has no counts in `visible`.
         let stored = snapshot.mailbox(self.account.id, uid).map_err(OperationError::Call)?;
         let is_empty = stored.is_none_or(|row| row.counts.total_emails == 0);
         let needed = if is_empty {
@@ -86,8 +87,8 @@ impl MailboxSetCall<'_> {
     /// right. `row` is the mailbox so far: a principal with a share in it may always be named.
     ///
     /// # Errors
-    /// `invalidProperties`, also for more than `limits::MAX_SHARES` principals; `serverFail` if an
-    /// account cannot be read.
+    /// `invalidProperties`, also if more than `limits::MAX_SHARES` principals get a right;
+    /// `serverFail` if an account cannot be read.
     pub(super) fn shares(
         &self,
         row: &Mailbox,

@@ -71,6 +71,9 @@ fn mailbox_get_returns_all_properties() {
     assert_eq!(answer["list"], json!([{"id": id, "name": "Inbox"}]));
     assert_eq!(answer["notFound"], json!(["none"]));
 
+    // One more than `limits::MAX_OBJECTS_IN_GET`.
+    let too_many: Vec<String> = (0..1001).map(|n| format!("x{n}")).collect();
+    // `a7vvvvvg` is the id of no account, and `nobody` is no id.
     for (arguments, wanted) in [
         (json!({"ids": []}), "invalidArguments"),
         (json!({"accountId": 3}), "invalidArguments"),
@@ -78,12 +81,7 @@ fn mailbox_get_returns_all_properties() {
         (json!({"accountId": "a7vvvvvg"}), "accountNotFound"),
         (json!({"accountId": account, "properties": ["name", "size"]}), "invalidArguments"),
         (json!({"accountId": account, "ids": "x"}), "invalidArguments"),
-        (
-            json!({"accountId": account,
-                "ids": vec!["x".to_owned(); 1001].iter().enumerate().map(|(n, x)|
-                format!("{x}{n}")).collect::<Vec<_>>()}),
-            "requestTooLarge",
-        ),
+        (json!({"accountId": account, "ids": too_many}), "requestTooLarge"),
     ] {
         assert_eq!(error(&context, "Mailbox/get", &arguments), wanted, "{arguments}");
     }

@@ -53,7 +53,7 @@ impl MdnObject {
             }
         };
         let line = |name: &str| match text(name)? {
-            Some(line) if !is_line(&line) => Err(expected(name, "one line of up to 900 bytes")),
+            Some(line) if !is_line(&line) => Err(expected(name, "one line of 1 to 900 bytes")),
             line => Ok(line),
         };
         let email = problems.note(text("forEmailId"))?.flatten();
@@ -86,6 +86,7 @@ impl MdnObject {
         let action = word(modes, "actionMode", &ActionMode::ALL, ActionMode::name);
         let sending = word(modes, "sendingMode", &SendingMode::ALL, SendingMode::name);
         let kind = word(modes, "type", &DispositionType::ALL, DispositionType::name);
+        // If `disposition` itself is missing, its properties are not named, too.
         if disposition.is_some() {
             problems.note(action.clone())?;
             problems.note(sending.clone())?;
@@ -126,6 +127,7 @@ fn expected(name: &str, what: &str) -> SetError {
     SetError::property(name, format!("{what} is expected"))
 }
 
+/// Whether a text is one line, not blank, and not too long.
 fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_VALUE_BYTES && !text.chars().any(char::is_control)
 }

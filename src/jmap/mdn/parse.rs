@@ -20,8 +20,8 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError};
 /// How many original messages one call looks for. For MDNs about further ones, `forEmailId` is null
 /// (RFC 9007 §2.2).
 const MAX_ORIGINALS: usize = 100;
-/// How many emails with a matching Message-ID field are examined. If that many are found, none is
-/// named.
+/// How many emails whose Message-ID field contains the text of the id are examined. If that many
+/// are found, none is named.
 const MAX_CANDIDATES: usize = 4;
 
 pub(in crate::jmap) struct MdnParse;

@@ -261,7 +261,7 @@ impl MdnSender<'_> {
     ///
     /// # Errors
     /// `mdnAlreadySent` if the email got the keyword meanwhile; `tooLarge`; `rateLimit` if the
-    /// request has stored too much; `overQuota` if the queue is full; errors of the store.
+    /// JMAP request has stored too much; `overQuota` if the queue is full; errors of the store.
     fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;

@@ -133,6 +133,7 @@ impl Fixture {
 fn mdn_capability_is_an_empty_object_in_session_and_account() {
     let fixture = Fixture::new();
     let mut context = fixture.context.clone();
+    // The session lists the caller's own accounts, and the administrator of `context` has none.
     context.caller.account = Some(fixture.id());
     let session = crate::jmap::session(&context).unwrap().json();
     assert_eq!(session["capabilities"][MDN], json!({}), "{session}");
@@ -193,30 +194,9 @@ fn notification_is_queued_once_and_marks_the_email() {
 fn notification_includes_the_original_on_request() {
     let fixture = Fixture::new();
     let email = fixture.deliver("bob@example.net", REQUESTING);
-    let answers = fixture.send(&Fixture::mdn(
-        &email,
-        &json!({
-            "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
-            "finalRecipient": "Ann+work@example.org",
-            "disposition": {
-                "actionMode": "automatic-action",
-                "sendingMode": "mdn-sent-automatically",
-                "type": "deleted",
-            },
-        }),
-    ));
-    // Bob's local part differs in case from the envelope sender, so it may be another person, and
-    // no notification is sent automatically.
-    assert_eq!(answers[0][1]["notSent"]["k"]["type"], "forbidden", "{answers}");
-    let email = fixture.deliver("Bob@example.net", &REQUESTING.replace("<1@", "<2@"));
     let more = json!({
         "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
         "finalRecipient": "Ann+work@example.org",
-        "disposition": {
-            "actionMode": "automatic-action",
-            "sendingMode": "mdn-sent-automatically",
-            "type": "deleted",
-        },
     });
     let answers = fixture.send(&Fixture::mdn(&email, &more));
     assert_eq!(
@@ -230,12 +210,31 @@ fn notification_includes_the_original_on_request() {
         (found.text.as_deref().map(str::trim), found.has_original),
         (Some("Yes, I saw it."), true)
     );
-    let ReportContent::Disposition(about) = found.content else { panic!() };
-    assert_eq!(about.kind, DispositionType::Deleted);
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
 }
 
-/// The notification contains the original. Its bytes are charged once.
+/// Local parts that differ in case may belong to two people.
+#[test]
+fn automatic_notification_goes_only_to_the_envelope_sender_in_the_same_case() {
+    let fixture = Fixture::new();
+    let automatic = json!({"disposition": {
+        "actionMode": "automatic-action",
+        "sendingMode": "mdn-sent-automatically",
+        "type": "deleted",
+    }});
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    assert_eq!(fixture.refused(&Fixture::mdn(&email, &automatic))["type"], "forbidden");
+    let email = fixture.deliver("Bob@example.net", &REQUESTING.replace("<1@", "<2@"));
+    let answers = fixture.send(&Fixture::mdn(&email, &automatic));
+    assert!(answers[0][1]["sent"]["k"].is_object(), "{answers}");
+    let (_, raw) = fixture.queued().pop().unwrap();
+    let message = Message::parse(&raw);
+    let ReportContent::Disposition(about) = report(&message).unwrap().content else { panic!() };
+    assert_eq!(about.kind, DispositionType::Deleted);
+}
+
+/// The original is a part of the notification, so its bytes are charged only with those of the
+/// notification.
 #[test]
 fn included_original_is_charged_once() {
     let fixture = Fixture::new();

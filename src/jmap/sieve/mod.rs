@@ -45,8 +45,9 @@ pub(super) struct ScriptReader<'a> {
     stored: StoredReader<'a>,
     /// The active script; `None` if there is none.
     active: Option<ObjectId>,
-    /// The last failed runs of all scripts, newest first. `prepare` reads them if the client asks
-    /// for `lastErrors`; otherwise it is empty.
+    /// The last failed runs of all scripts, newest first. Each has the name that its script had, so
+    /// a renamed script shows none of its earlier ones. `prepare` reads them if the client asks for
+    /// `lastErrors`; otherwise this is empty.
     errors: Vec<ScriptError>,
 }
 

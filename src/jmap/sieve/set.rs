@@ -247,7 +247,8 @@ fn update(
     let source = match blob.filter(|blob| *blob != blob_id(&script)) {
         None => None,
         Some(_) => {
-            // When the sources were read, the blob of the patch was that of the script.
+            // There is no source if the patch named the blob of the script when the sources were
+            // read, and the script was given another one since.
             let changed = || SetError::ServerFail("the script has changed meanwhile".into());
             Some(source.ok_or_else(changed)?.as_ref().map_err(Clone::clone)?)
         }

@@ -48,8 +48,8 @@ pub(in crate::jmap) fn condition<C: DeserializeOwned>(
 /// Reads a sort. `P` is an enum of the properties by which the type can be sorted.
 ///
 /// # Errors
-/// `UnsupportedSort` for any other property or collation, or a sort beyond the bounds;
-/// `InvalidArguments` for a comparator without a property.
+/// `UnsupportedSort` for a property that `P` does not have, an unknown collation, or too many
+/// comparators; `InvalidArguments` for a comparator without a property.
 pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     given: Option<Vec<SortComparator>>,
 ) -> Result<Vec<PropertyComparator<P>>, MethodError> {

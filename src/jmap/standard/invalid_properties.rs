@@ -1,13 +1,14 @@
-//! Collects the invalid properties of an object, so that one error names all of them (RFC 8620 §5.3
-//! `properties`).
+//! Collects the invalid properties of an object, so that one error names them together (RFC 8620
+//! §5.3 `properties`).
 
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// The invalid properties so far, and the reason for the first; `None` if there are none.
+/// The invalid properties so far.
 #[derive(Debug, Default)]
 pub(in crate::jmap) struct InvalidProperties {
     properties: Vec<String>,
+    /// The reason for the first property; `None` if there is no property.
     why: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 //! The standard methods over any object type (RFC 8620 §5): /get, /changes, /set, /query and
-//! /queryChanges. Each object type defines its properties, and what it means to change one.
+//! /queryChanges. Each object type defines its properties, and how objects are read and changed.
 
 pub(super) mod email_addresses;
 mod filter;

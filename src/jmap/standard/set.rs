@@ -12,8 +12,8 @@ use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// What a /set asks for. In the ids of `update` and `destroy`, creation ids of earlier calls are
-/// resolved; one of an object that this call creates is left as `#` and its name.
+/// What a /set asks for. In `update` and `destroy`, the creation ids of earlier calls are replaced
+/// by the ids of the objects. Those of objects that this call creates stay as they are.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) struct SetArguments {
     /// `None`: the changes are made in any state.

@@ -47,8 +47,8 @@ pub(super) fn check_size(bytes: u64, max: u64) -> Result<(), SetError> {
 /// the account may not send.
 ///
 /// # Errors
-/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` if the
-/// directory cannot tell to whom an address belongs.
+/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; those of
+/// `envelope_error`; `serverFail` if the directory cannot tell to whom an address belongs.
 pub(super) fn checked_envelope(
     senders: &SenderAddresses,
     identity: &SenderIdentity,
@@ -74,7 +74,7 @@ pub(super) fn checked_envelope(
             &format!("{} is no longer an address of the account", identity.email),
         ));
     }
-    // That all authors are addresses of the account was checked above.
+    // `belongs_to` does not ask whether the account has the address: `may_send_from` did, above.
     let is_own =
         |email: &str| address(email).is_some_and(|address| senders.belongs_to(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
@@ -202,7 +202,7 @@ fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let members = value.as_object().ok_or_else(|| expected("envelope", "an object"))?;
     // The client aerc writes `mailfrom`.
     let is_property = |name: &str| matches!(name, "mailFrom" | "mailfrom" | "rcptTo");
-    // If both spellings are there, the second one is refused.
+    // If both spellings are there, `mailfrom` is refused.
     let both = members
         .contains_key("mailFrom")
         .then_some("mailfrom")

@@ -82,7 +82,7 @@ fn set(
                 let created = created.map(|(id, submission)| {
                     emails.insert(format!("#{name}"), submission.email);
                     emails.insert(id.to_string(), submission.email);
-                    properties_not_given(id, &submission)
+                    created_properties(id, &submission)
                 });
                 done.create(call.created, name, created)?;
             }
@@ -104,8 +104,8 @@ fn set(
     Ok(done.into_answer(context, &account, states))
 }
 
-/// Returns all properties but `identityId` and `emailId`, which the client sent.
-fn properties_not_given(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
+/// Returns all properties but `identityId` and `emailId`, which the client always sends.
+fn created_properties(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
     let is_known = |property: &SubmissionProperty| {
         matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)
     };
@@ -285,7 +285,8 @@ impl OnSuccessArgs {
     }
 
     /// Returns the Email/set that makes the changes of emails; `None` if there are none to make.
-    /// `emails` are those of the submissions that were changed, by the ids of the submissions.
+    /// `emails` are those of the submissions that were created, updated or destroyed: by the id of
+    /// the submission, and for a created one also by `#` and its creation id.
     fn follow_up(
         self,
         account: &Account,

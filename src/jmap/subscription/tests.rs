@@ -56,6 +56,7 @@ fn only_the_credential_that_created_a_subscription_sees_verifies_and_destroys_it
         assert_eq!(made["notCreated"][name]["type"], "invalidProperties", "{name}: {made}");
     }
     assert_eq!(made["notCreated"]["none"]["properties"], json!(["deviceClientId"]), "{made}");
+    // 7 days (`MAX_LIFETIME`) after the time of `context`.
     assert_eq!(made["created"]["far"]["expires"], "2026-11-28T09:00:00Z");
     let id = made["created"]["good"]["id"].as_str().unwrap().to_owned();
     assert_eq!(

@@ -189,6 +189,7 @@ const NOT_TRIED: &str = "
 #[test]
 fn methods_that_read_messages_are_charged() {
     let context = context();
+    // Every email and upload has other bytes, so that each is a blob of its own.
     let (ann, id) = (account_of(&context), filed(&context, message(300_000).as_bytes()));
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
     let asking = "Disposition-Notification-To: bob@example.net\r\n";
@@ -283,6 +284,7 @@ fn methods_that_read_messages_are_charged() {
         ),
         ("Email/set", of(&ann, json!({"update": {&id: {"htmlBody": []}}}))),
         ("MDN/send", sending),
+        // The script is `keep;` in base64.
         ("Sieve/dryRun", of(&ann, json!({"script": "a2VlcDs="}))),
         ("Sieve/apply", of(&ann, json!({"script": "a2VlcDs="}))),
         ("Mail/show", of(&ann, json!({"id": id}))),
@@ -387,7 +389,8 @@ fn header_properties_read_only_the_header() {
             json!([["Email/get", {"accountId": ann, "ids": [id], "properties": properties}, "c"]]);
         ask(&context, Some(budget), &get)[0].clone()
     };
-    // Budgets that suffice for the header: a short one, and one of 361,000 bytes.
+    // Budgets that suffice for a short header, and for one of 361,000 bytes: a message is read in
+    // steps of 128 KiB, until the whole header was read.
     for (id, read) in [(&ids[0], 140_000), (&ids[1], 540_000)] {
         let shown = ask(id, &properties, read);
         assert_eq!(shown[1]["list"][0]["header:X-Last"], " seen", "{shown}");

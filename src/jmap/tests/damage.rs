@@ -25,7 +25,8 @@ impl Bed {
         Self { engine, context, ann }
     }
 
-    /// Writes a row directly to the engine, or deletes it, and opens the directory again.
+    /// Writes a row directly to the engine, or deletes it, and opens the directory again. The tests
+    /// write the row `[99]`, whose version does not exist.
     fn write(&mut self, table: Table, key: &[u8], value: Option<Vec<u8>>) {
         let puts = vec![Put { table, key: key.to_vec(), value }];
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();

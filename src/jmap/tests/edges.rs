@@ -120,6 +120,7 @@ fn set_with_too_many_objects_is_too_large() {
                 "destroy": ids(update, update + destroy),
             })
         };
+        // `limits::MAX_OBJECTS_IN_SET` is 1000.
         assert_eq!(error(&context, method, &set(1, 500, 500)), "requestTooLarge", "{method}");
         assert_eq!(call(&context, method, &set(0, 500, 500)).0, method);
     }

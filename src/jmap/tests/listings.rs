@@ -70,8 +70,8 @@ fn queries_write_nothing() {
     }
     // A commit that fails shows that the committer has caught up, and that the queries above made
     // no commit.
-    let inbox = NewMailbox { name: "Later".into(), parent: None, role: None, sort_order: 0 };
-    let done = context.store.commit(id.parse().unwrap(), |txn| txn.create_mailbox(&inbox));
+    let later = NewMailbox { name: "Later".into(), parent: None, role: None, sort_order: 0 };
+    let done = context.store.commit(id.parse().unwrap(), |txn| txn.create_mailbox(&later));
     assert_eq!(done.and_then(|(_, ticket)| ticket.wait_blocking()), Err(Error::Full));
     assert_eq!(engine.refused(), 1);
     assert!(

@@ -98,7 +98,7 @@ fn session_state_returns_with_the_earlier_session() {
 }
 
 #[test]
-fn session_state_does_not_change_with_mail() {
+fn session_state_does_not_change_with_mail_vacation_or_passwords() {
     let bed = SharingFixture::new();
     bed.open(&bed.inbox, &["mayReadItems"]);
     let states = || [&bed.ann, &bed.bob].map(|who| response_state(&bed.asks(who)));
@@ -147,8 +147,9 @@ fn session_state_costs_one_read_for_each_shared_account() {
     let bed = SharingFixture::over(context_over(engine.clone()));
     let bob = bed.asks(&bed.bob);
     for shared in 0..2 {
+        // The first call reads the accounts into the cache of the directory, and is not counted:
+        // `read` sets the count to 0.
         response_state(&bob);
-        // Sets the count to 0.
         engine.read();
         response_state(&bob);
         assert_eq!(engine.read(), shared);

@@ -374,9 +374,9 @@ fn emails_and_blobs_are_copied_between_owner_and_guest() {
         call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;
     let own = own["ids"][0].as_str().unwrap();
     let [alone, planned, _] = &bed.emails;
-    let copy = |destroy: bool| {
+    let copy_and_destroy = || {
         let request = json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", {
-            "fromAccountId": bed.ann, "accountId": bed.bob, "onSuccessDestroyOriginal": destroy,
+            "fromAccountId": bed.ann, "accountId": bed.bob, "onSuccessDestroyOriginal": true,
             "create": {"a": {"id": alone, "mailboxIds": {own: true}},
                 "p": {"id": planned, "mailboxIds": {own: true}}},
         }, "0"]]});
@@ -384,7 +384,7 @@ fn emails_and_blobs_are_copied_between_owner_and_guest() {
             CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
             .clone()
     };
-    let done = copy(true);
+    let done = copy_and_destroy();
     assert_eq!(done[0][1]["notCreated"]["a"]["type"], "notFound", "{done}");
     let made = done[0][1]["created"]["p"]["id"].as_str().unwrap();
     assert_eq!(done[1][1]["notDestroyed"][planned]["type"], "forbidden", "{done}");
@@ -398,7 +398,7 @@ fn emails_and_blobs_are_copied_between_owner_and_guest() {
     // With mayRemoveItems the original is destroyed. A copy back to Ann needs mayAddItems.
     call(&bob, "Email/set", &json!({"accountId": bed.bob, "destroy": [made]}));
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems"]);
-    let done = copy(true);
+    let done = copy_and_destroy();
     assert_eq!(done[1][1]["destroyed"], json!([planned]), "{done}");
     let made = done[0][1]["created"]["p"]["id"].as_str().unwrap();
     let back = |rights: &[&str]| {

@@ -81,9 +81,8 @@ fn vacation_response_is_patched_and_read_back() {
     assert_eq!(none["reason"], "null-sender");
 }
 
-/// The vendor's properties are only in Vacation/get and /set.
 #[test]
-fn vacation_response_has_only_the_standard_properties() {
+fn vendor_properties_are_in_vacation_and_not_in_vacation_response() {
     let context = context();
     let ann = account_of(&context);
     let ask = |name: &str, mut arguments: Value| {
@@ -277,9 +276,12 @@ fn decisions_are_filtered_and_summarised_in_a_report() {
     assert_eq!(list(json!({"answered": false})), ["news", "zoe"]);
     assert_eq!(list(json!({"reason": "list"})), ["news"]);
     assert_eq!(list(json!({"sender": "EXAMPLE.net", "limit": 1})), ["bob"]);
-    let named = |arguments: Value| error(&context, "Decision/list", &arguments);
-    assert_eq!(named(json!({"accountId": ann, "reason": "colour"})), "invalidArguments");
-    assert_eq!(named(json!({"accountId": ann, "since": "yesterday"})), "invalidArguments");
+    for invalid in [
+        json!({"accountId": ann, "reason": "colour"}),
+        json!({"accountId": ann, "since": "yesterday"}),
+    ] {
+        assert_eq!(error(&context, "Decision/list", &invalid), "invalidArguments", "{invalid}");
+    }
 
     let report = call(&context, "Vacation/report", &json!({"accountId": ann})).1;
     assert_eq!(

@@ -257,7 +257,7 @@ fn text(value: &Value) -> Result<Option<String>, String> {
     }
 }
 
-/// Reads an `EmailAddress`, or null. The address gets the form of `Address`.
+/// Reads an `EmailAddress`, or null. Returns the address as `Address` writes it.
 fn email_address(value: &Value) -> Result<Option<EmailAddress>, String> {
     if value.is_null() {
         return Ok(None);

@@ -229,7 +229,7 @@ fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
             ("7bit", text.clone().into_bytes())
         }
         PartContent::Text(text) => ("base64", base64(text.as_bytes())),
-        PartContent::Bytes(bytes) if part.media_type.starts_with("text/") => encoded(bytes.clone()),
+        PartContent::Bytes(bytes) if part.is_text() => encoded(bytes.clone()),
         PartContent::Bytes(bytes) if part.is_message() && fits_lines(bytes) => {
             (if bytes.is_ascii() { "7bit" } else { "8bit" }, bytes.clone())
         }
@@ -257,7 +257,8 @@ fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Whether the bytes are CRLF lines, each of at most `MAX_LINE_BYTES` with its CR, without NUL.
+/// Whether the bytes are CRLF lines without NUL, and short enough. The CR of a line counts, too, so
+/// a line may have one byte less than RFC 5322 allows.
 fn fits_lines(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !bytes.contains(&0)

@@ -82,7 +82,7 @@ impl<'a> Header<'a> {
 
     /// The fields that `header::leading_fields` finds.
     pub fn leading_fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
-        // If the server saw the header begin elsewhere, the fields are read again.
+        // Other mail servers do not skip what `start` skips, so they saw other leading fields.
         let is_as_received = self.start == 0 && !self.raw.starts_with(b"From ");
         let indexed = if is_as_received { self.index.leading } else { 0 };
         let read_again = (!is_as_received).then(|| super::leading_fields(self.raw));

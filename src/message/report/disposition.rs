@@ -65,7 +65,7 @@ impl ActionMode {
 impl SendingMode {
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
-    /// Returns the name in JMAP (RFC 9007 §2), which is parsed in any letter case.
+    /// Returns the name in JMAP (RFC 9007 §2). `modes` finds it in any letter case.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

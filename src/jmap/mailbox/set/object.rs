@@ -47,6 +47,7 @@ impl MailboxSetCall<'_> {
             problems.add("name", "a mailbox has a name");
         }
         problems.finish()?;
+        // Without the shares of the parent, the guest would not see the new mailbox.
         if self.account.guest.is_some() {
             row.shares = self.require_parent_right(txn, row.parent)?.shares;
         }
@@ -117,6 +118,7 @@ impl MailboxSetCall<'_> {
         let mut old = VisibleMailboxes::read_one(&txn.snapshot(), self.account, uid)
             .map_err(OperationError::Call)?
             .ok_or(SetError::NotFound)?;
+        // `read_one` leaves the unread threads of a guest 0, but a client may send them back.
         if let Some(unread) = self.unread_threads.get(&uid) {
             old.counts.unread_threads = *unread;
         }

@@ -4,10 +4,11 @@ use super::{MailboxSetCall, OperationError, mailbox_has_email, operation_error};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::guest::newest_change;
 use crate::jmap::standard::SetStates;
-use crate::model::{DataType, MailboxUid};
+use crate::model::{DataType, MailboxUid, Role};
 use crate::store::{Error, MailboxFault, ShareChange};
 use crate::wire::jmap::SetError;
 
+/// How many emails one commit removes. The account is locked for the time of one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 /// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the
@@ -38,8 +39,18 @@ pub(super) fn remove_with_emails(
                         Err(OperationError::Call(error)) => return Err(error),
                     }
                 }
-                // A mailbox that cannot be destroyed must not lose its emails.
+                // A mailbox that cannot be destroyed must not lose its emails: the Inbox, and one
+                // that has children.
                 let all = txn.snapshot().mailboxes(account.id)?;
+                if let Some((_, inbox)) =
+                    all.iter().find(|(own, row)| *own == uid && row.role == Some(Role::Inbox))
+                {
+                    return Err(Error::Mailbox {
+                        name: inbox.name.clone(),
+                        fault: MailboxFault::Inbox,
+                    });
+                }
+                // The answer does not name the child, which a guest may not know.
                 if let Some((_, child)) = all.iter().find(|(_, row)| row.parent == Some(uid)) {
                     return Err(Error::Mailbox {
                         name: child.name.clone(),
@@ -50,11 +61,13 @@ pub(super) fn remove_with_emails(
                 if !has_more {
                     txn.destroy_mailbox(uid)?;
                 }
-                // Removing the emails may change the counts of threads in other mailboxes, which
-                // the answer does not name: the client must learn of these changes by /changes.
+                // Removing the emails may change the counts of other mailboxes, which the answer
+                // does not report. So the new state stays before this commit, and the client learns
+                // of these changes by /changes.
+                let reports_all = false;
                 states.after(
                     newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
-                    false,
+                    reports_all,
                 );
                 Ok(Ok((has_more, txn.take_share_changes())))
             });
@@ -66,7 +79,9 @@ pub(super) fn remove_with_emails(
                 }
                 Ok(Err(refused)) => break Err(refused),
                 Err(error) => {
-                    break Err(match operation_error(error, uid, |_| true) {
+                    // No error of a destruction names a mailbox that has the same name.
+                    let may_know = |_| true;
+                    break Err(match operation_error(error, uid, may_know) {
                         OperationError::Object(error) => error,
                         OperationError::HasEmails(_) => mailbox_has_email(),
                         OperationError::Call(error) => SetError::ServerFail(error.to_string()),

@@ -43,6 +43,7 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(query(json!({"sort": by("sortOrder"), "sortAsTree": true})), "b bx bxy a ax");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "x"}})), "ax bx");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "B"}})), "b bxy");
+    // The name of `bxy` matches, but that of its parent `bx` does not.
     assert_eq!(
         query(json!({"sort": by("name"), "filter": {"name": "b"}, "filterAsTree": true})),
         "b"

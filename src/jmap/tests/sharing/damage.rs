@@ -10,6 +10,7 @@ use crate::store::engine::{Batch, Engine as _, Put, Table};
 
 #[test]
 fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
+    // No row, and a row of a version that does not exist.
     for damaged in [None, Some(vec![99])] {
         let engine = Arc::new(MemoryEngine::new());
         let mut bed = SharingFixture::over(context_over(engine.clone()));

@@ -138,6 +138,7 @@ fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
         let engine = Arc::new(CountingEngine::default());
         let bed = SharingFixture::over(context_over(engine.clone()));
         bed.open(&bed.plans, &["mayReadItems", "mayRename"]);
+        // Without a listing, a count must go through all emails to find this oldest unread one.
         file_at(
             &bed,
             &bed.plans,
@@ -154,6 +155,8 @@ fn guest_unread_threads_are_counted_only_for_answers_with_the_count() {
             );
         }
         let state = bed.bob("Mailbox/get", json!({"ids": []}))["state"].clone();
+        // All but the last two calls do not count: their mailboxes do not exist, or they do not
+        // name the count.
         let unknown_ids: Vec<String> = (900..950).map(|uid| format!("m{uid}")).collect();
         let patches: Value = unknown_ids
             .iter()

@@ -26,6 +26,7 @@ fn source_of_a_script_is_a_blob() {
     assert_eq!(found.size(&bed.context.store).unwrap(), source.len() as u64);
     let bytes = bed.context.blob_bytes(&account, &parsed, u64::MAX).unwrap();
     assert_eq!(bytes.as_deref(), Some(source.as_bytes()));
+    // From the LF of the first line to that of the second.
     let part =
         json!({"ids": [blob], "properties": ["data:asText"], "offset": 200_003, "length": 8});
     assert_eq!(bed.ask("Blob/get", part)["list"][0]["data:asText"], &source[200_003..200_011]);
@@ -133,10 +134,11 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     let bed = Fixture::new();
     let (one, two) = (bed.store("one", KEEP), bed.store("two", KEEP));
     let state = bed.get()["state"].clone();
-    // The name of the script, the line (0 for none) and the message of each failed run.
+    // The name of the script, the line (0 for none) and the message of each failed run, oldest
+    // first.
     let errors = [("one", 3, "too many actions"), ("site:a.sieve", 1, "x"), ("one", 0, "fuel")];
-    for (script, line, message) in errors {
-        let at = UtcMillis(1_795_251_600_000 + i64::from(line));
+    for (second, (script, line, message)) in (0..).zip(errors) {
+        let at = UtcMillis(1_795_251_600_000 + second * 1000);
         let (script, message) = (script.to_owned(), message.to_owned());
         let error = ScriptError { at, script, line, message, email: None };
         let commit = |txn: &mut store::Txn<'_>| txn.add_script_error(&error);
@@ -144,13 +146,13 @@ fn last_failed_runs_of_a_script_are_a_vendor_property() {
     }
     let got = bed.ask("SieveScript/get", json!({"ids": [one, two], "properties": ["lastErrors"]}));
     let at = UtcMillis(1_795_251_600_000).rfc3339();
-    let later = UtcMillis(1_795_251_600_003).rfc3339();
+    let later = UtcMillis(1_795_251_602_000).rfc3339();
     assert_eq!(
         got["list"],
         json!([
             {"id": one, "lastErrors": [
-                {"at": at, "line": null, "message": "fuel", "emailId": null},
-                {"at": later, "line": 3, "message": "too many actions", "emailId": null},
+                {"at": later, "line": null, "message": "fuel", "emailId": null},
+                {"at": at, "line": 3, "message": "too many actions", "emailId": null},
             ]},
             {"id": two, "lastErrors": []},
         ])

@@ -10,8 +10,7 @@ fn decode(label: &str, bytes: &[u8]) -> (String, bool) {
 }
 
 /// Python's codecs, some of them under other names, decode these bytes to the same texts. They lack
-/// only `iso-2022-cn`, and do not end the pairs of HZ with the line (RFC 1843). Their encoders
-/// write other bytes for some of these texts.
+/// only `iso-2022-cn`, and do not end the pairs of HZ with the line (RFC 1843).
 #[test]
 fn charsets_are_found_by_their_names_and_decoded() {
     let johab = b"\xd0\x65\x8b\x69 \xc9\x41\xaf\x61\xcb\x61 \x88\x41\x84\x61 \xf7\xdb\xe2\xd0 \
@@ -51,7 +50,7 @@ fn charsets_are_found_by_their_names_and_decoded() {
 #[test]
 fn invalid_bytes_are_reported_and_replaced() {
     assert_eq!(decode("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
-    // They are decoded, but reported.
+    // Katakana without an escape are decoded, but reported.
     assert_eq!(decode("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
     assert_eq!(decode("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
     assert_eq!(decode("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));

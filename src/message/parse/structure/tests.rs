@@ -198,7 +198,7 @@ fn value(raw: &[u8]) -> (String, bool) {
 }
 
 #[test]
-fn texts_in_odd_charsets_are_shown_searched_and_previewed() {
+fn texts_in_odd_charsets_are_the_same_in_value_texts_and_preview() {
     for (charset, body, wanted) in [
         ("us-ascii", "Grüße".as_bytes(), ("Grüße", true)),
         ("ANSI_X3.4-1968", b"Gr\xfc\xdfe", ("Grüße", true)),
