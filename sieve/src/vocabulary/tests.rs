@@ -7,13 +7,17 @@ fn names_are_unique_and_in_lower_case() {
     assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn words_are_found_without_regard_to_case() {
     assert!(lookup("FileInto").command.is_some());
     assert!(lookup("ALLOF").takes_tests());
     assert!(!lookup("nonsense").is_known());
 }
 
 #[test]
-fn no_word_has_a_tag_twice_and_tags_find_what_they_need() {
+fn words_take_each_tag_once_and_each_tag_with_one_that_must_be_beside_it() {
     fn check<I>(word: &Word<I>) {
         let tags: Vec<_> = word.all_tags().collect();
         for (index, one) in tags.iter().enumerate() {
@@ -39,9 +43,9 @@ fn brought<I>(word: &Word<I>, extension: Extension) -> Vec<String> {
     tags.map(|tag| tag.tag.name().to_owned()).collect()
 }
 
-/// Appends a line for each word to which an extension brings something: the word itself with its
-/// tags, if the extension is the first that the word needs, or else only tags. `what` is "command"
-/// or "test".
+/// Appends a line for each word that an extension brings, with its tags, and for each other word to
+/// which it brings tags. A word is brought by the first of its extensions, and does not stand under
+/// the others. `what` is "command" or "test".
 fn describe<I>(words: &'static [Word<I>], extension: Extension, what: &str, out: &mut String) {
     for word in words {
         let tags = brought(word, extension);
