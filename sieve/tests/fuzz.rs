@@ -99,6 +99,7 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let mut seeds = corpus(name);
+    // The cases are scripts. This body takes addresses.
     if name != "sieve_addresses" {
         let offset = usize::try_from(setting("RESTANTE_SEED").unwrap_or(0)).unwrap();
         seeds.extend(cases().into_iter().skip(offset % CASE_STEP).step_by(CASE_STEP));
@@ -189,7 +190,7 @@ macro_rules! replays {
         })*
 
         #[test]
-        fn every_body_has_a_test_and_a_target() {
+        fn every_body_has_a_test_a_target_and_seeds() {
             let names: Vec<&str> = BODIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
             // The package may stand without the repository.
