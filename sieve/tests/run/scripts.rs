@@ -13,7 +13,8 @@ fn compile(source: &str) -> Script {
     compile_with(source, &CompileOptions::default())
 }
 
-/// Checks a script that has no errors. It may have warnings if a missing `require` is one.
+/// Compiles a script, which must have no errors. It may have warnings if a missing `require` is a
+/// warning by the options.
 fn compile_with(source: &str, options: &CompileOptions) -> Script {
     let checked = check(source.as_bytes(), options);
     let index = LineIndex::new(source.as_bytes());

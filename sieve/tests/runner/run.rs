@@ -94,7 +94,7 @@ impl<'a> Runner<'a> {
     fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
         let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
-        // A script to include that has errors does not exist.
+        // Scripts to include that have errors are left out, and so are missing.
         for (location, name, source) in &self.case.includes {
             if let Some(script) = check(source, &self.compile).script {
                 host.scripts.insert((*location, name.clone()), Arc::new(script));
@@ -256,8 +256,8 @@ fn is_at(text: &str, position: Position) -> bool {
     }
 }
 
-/// Compares diagnostics with the lines of a `check` section. Returns what is reported if it is not
-/// as expected.
+/// Compares diagnostics with the lines of a `check` section, which `cases/README.md` describes.
+/// Returns what is reported if it is not as expected.
 fn compare_diagnostics(
     expected: &[Line],
     diagnostics: &[Diagnostic],
@@ -285,12 +285,13 @@ fn compare_diagnostics(
     };
     let has_warnings =
         heads("warning").all(|line| of(Severity::Warning).any(|own| is_meant(line, own)));
-    let has_others = heads("no").any(|line| {
+    let has_refused = heads("no").any(|line| {
+        // The first argument is the word `warning`.
         let rest =
             Line { arguments: line.arguments.iter().skip(1).cloned().collect(), ..line.clone() };
         of(Severity::Warning).any(|own| is_meant(&rest, own))
     });
-    let is_right = is_same && has_warnings && !has_others;
+    let is_right = is_same && has_warnings && !has_refused;
     (!is_right).then(|| format!("the check reports {}", texts(diagnostics.iter(), index)))
 }
 
