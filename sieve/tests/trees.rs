@@ -74,6 +74,7 @@ fn names_tags_and_keywords_ignore_case_and_extensions_do_not() {
 
 #[test]
 fn an_unsupported_branch_of_ihave_is_read_without_reports() {
+    // `ihave "variables"` is false (RFC 5463 §4), so its branch is unsupported, too.
     let source = "require \"ihave\";
         if ihave \"body\" {
             if body :unheard \"x\" { nonsense; } elsif true { set \"a\" \"b\"; }
@@ -234,7 +235,7 @@ fn modifiers_apply_by_rank() {
 }
 
 #[test]
-fn the_handle_of_a_vacation_is_made_of_its_strings_as_written() {
+fn the_handle_of_a_vacation_is_made_of_its_strings_before_variables_are_expanded() {
     let require = "require [\"vacation\", \"vacation-seconds\", \"variables\"];";
     let of = |arguments: &str| vacation(&format!("{require} vacation {arguments};"));
     let plain = of(":subject \"${s}\\\"\" :days 3 \"Away ${x}\"");
@@ -327,7 +328,7 @@ fn an_action_excludes_later_ones_only_if_it_always_runs() {
 }
 
 #[test]
-fn a_string_with_an_error_is_not_judged_again() {
+fn one_mistake_is_one_error() {
     assert_eq!(codes("redirect \"a@example.org\0\";"), ["S0003"]);
     assert_eq!(codes("if exists \"a b { keep; }\n"), ["S0005"]);
     assert_eq!(codes("require \"fileintoo"), ["S0005"]);

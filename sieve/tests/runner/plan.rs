@@ -48,8 +48,8 @@ pub fn normalise(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-/// Returns the place of a line among others: the lowest comes first. As `inbox` has the place of the
-/// implicit keep, it stands for an explicit keep only if that is the last action.
+/// Returns the place of a line among others: the lowest comes first. As `inbox` has the place of
+/// the implicit keep, it stands for an explicit keep only if that is the last action.
 fn order(line: &Line) -> u8 {
     match line.head.as_str() {
         "implicit-keep" | "inbox" => 1,
