@@ -29,7 +29,7 @@ fn resolve(directory: &Directory, text: &str) -> Option<(AccountId, Option<Strin
 }
 
 #[test]
-fn address_resolves_exactly_without_detail_by_alias_domain_or_by_catch_all() {
+fn address_resolves_by_itself_or_without_its_detail_or_by_a_catch_all() {
     let directory = directory(Settings::default());
     let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
     let bob = directory
@@ -401,7 +401,7 @@ fn account_that_could_not_be_created_leaves_nothing() {
     assert_eq!(resolve(&directory, "b@example.org"), Some((ann, None)));
 }
 
-/// Otherwise the name of one account could find another one that has it as address or id.
+/// A name that two accounts had, one of them as address or id, could find the wrong one.
 #[test]
 fn name_of_an_account_is_no_name_address_or_id_of_another() {
     let directory = directory(Settings::default());
