@@ -211,7 +211,7 @@ fn hostile_and_odd_mail_goes_through_the_service() {
         let read = read_back(&to, Some(Format::Mbox));
         assert_eq!(read.len(), mail.len());
         for ((place, at), wanted) in &mail {
-            // An account has one Inbox.
+            // In an account, a mailbox named Inbox without a parent is the Inbox.
             let key =
                 if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
             assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
@@ -389,6 +389,7 @@ fn scripts_of_a_home_are_imported_once_and_the_active_one_is_active() {
         bed.import(ann, &[&home], |args| args.dry_run = true).await.unwrap_err();
         bed.import(ann, &[&home], |args| args.without_scripts = true).await.unwrap();
         bed.import(ann, &[&home], |args| args.mailbox = Some("Old".into())).await.unwrap();
+        // None of these has imported a script.
         assert_eq!(bed.append_script(ann, "main", "keep;").await["outcome"], "added");
         for _ in 0..2 {
             let failure = bed.import(ann, &[&home], |_| ()).await.unwrap_err();
