@@ -160,8 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn spans_never_end_before_their_start_and_joined_cover_the_gap() {
+    fn a_span_never_ends_before_its_start() {
         assert_eq!(Span::new(5, 2), Span::at(5));
+    }
+
+    #[test]
+    fn joined_spans_cover_what_is_between_them() {
         assert_eq!(Span::new(1, 2).join(Span::new(5, 6)), Span::new(1, 6));
     }
 }

@@ -1,5 +1,5 @@
-//! Runs the fuzz bodies on stable Rust: on every seed of `fuzz/corpus` of the repository, on
-//! scripts and messages of some conformance cases, and on mutations of both.
+//! Runs the fuzz bodies on stable Rust: on the empty input, on every seed of `fuzz/corpus` of the
+//! repository, on scripts and messages of some conformance cases, and on mutations of both.
 //!
 //! - In the environment, `RESTANTE_FUZZ` is the number of mutations of each seed, and
 //!   `RESTANTE_SEED` the seed of the random numbers, which also chooses among the cases.
@@ -94,8 +94,8 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
     }
 }
 
-/// Runs the body of a target on its seeds and on their mutations: `default` for each seed, if the
-/// environment does not say.
+/// Runs the body of a target on the empty input, on its seeds and on their mutations: `default` for
+/// each seed, if the environment does not say.
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let mut seeds = corpus(name);

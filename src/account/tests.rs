@@ -56,6 +56,14 @@ fn address_resolves_by_itself_or_without_its_detail_or_by_a_catch_all() {
     }
     assert_eq!(directory.identity(bob).unwrap().addresses[0], address("bob@example.org"));
     assert!(directory.identity(ann).unwrap().is_me(&address("Ann+x@example.net")));
+    assert_eq!(directory.find_account("bob@example.org").unwrap().unwrap().0, bob);
+}
+
+#[test]
+fn address_that_is_taken_cannot_be_given_again() {
+    let directory = directory(Settings::default());
+    directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let bob = directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
     assert!(matches!(
         directory.add(&NewAccount::at(address("ann@example.org"))),
         Err(Error::Conflict(_))
@@ -64,7 +72,6 @@ fn address_resolves_by_itself_or_without_its_detail_or_by_a_catch_all() {
         directory.add_alias(bob, &address("ann@example.org")),
         Err(Error::Conflict(_))
     ));
-    assert_eq!(directory.find_account("bob@example.org").unwrap().unwrap().0, bob);
 }
 
 #[test]
@@ -124,7 +131,9 @@ fn postmaster_without_a_domain_resolves_as_the_settings_say() {
 fn removed_account_loses_its_addresses_and_its_id_is_not_reused() {
     let directory = directory(Settings { all_mailboxes: false, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    // Only the Inbox, as the settings say.
     assert_eq!(directory.0.store.snapshot().mailboxes(ann).unwrap().len(), 1);
+    // An inactive account keeps its addresses.
     directory.update(ann, |row| row.active = false).unwrap();
     assert!(!directory.resolve(&address("ann@example.org")).unwrap().unwrap().row.active);
     directory.remove(ann).unwrap();

@@ -334,7 +334,7 @@ fn pipes_and_folders_are_not_read() {
 }
 
 #[test]
-fn names_that_no_file_of_the_folder_can_have_create_none() {
+fn bad_names_create_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::open(dir.path()).unwrap();
     // `..` exists already, so it is no error, and nothing is created.

@@ -203,6 +203,7 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
 fn hostile_and_odd_mail_goes_through_the_service() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
+        // A third of the messages, so that the test stays short.
         let mail: MailboxContents = mail().into_iter().step_by(3).collect();
         let (from, to) = (bed.dir.path().join("from"), bed.dir.path().join("to"));
         write(&from, Format::Maildir, &mail);
