@@ -71,7 +71,8 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
-    /// Creates an account with its mailboxes and addresses in one commit.
+    /// Creates an account: takes an id for it, and then writes its row, mailboxes and addresses in
+    /// one commit.
     ///
     /// # Errors
     /// `Conflict` if an address is taken, is in an alias domain, or is the name of another account
