@@ -188,7 +188,7 @@ fn key_without_variables() -> StringExpr {
 fn encoded_characters_come_before_variables() {
     let value = |text: &str| {
         last_value(&format!(
-            "require [\"variables\", \"encoded-character\"]; set \"x\" \"\"; set \"v\" \"{text}\";"
+            "require [\"variables\", \"encoded-character\"]; set \"v\" \"{text}\";"
         ))
     };
     for (text, expected) in [
@@ -292,9 +292,15 @@ fn tags_of_mailboxes_and_of_fcc_need_their_extensions() {
     let fileinto = "fileinto :mailboxid \"x\" \"y\";";
     assert_eq!(require("\"fileinto\"", fileinto), ["S0203"]);
     assert_eq!(require("\"vacation\"", "vacation :create \"x\";"), ["S0203", "S0309"]);
+    // `options` do not offer `fcc`.
     assert_eq!(require("\"vacation\"", "vacation :fcc \"Sent\" \"x\";"), ["S0202"]);
-    assert_eq!(require("\"envelope\"", "if envelope \"envid\" \"x\" { stop; }"), ["S0203"]);
-    assert_eq!(require("\"include\"", "global \"x\";"), ["S0203"]);
+}
+
+#[test]
+fn a_part_of_the_envelope_and_global_need_a_second_extension() {
+    let part = "require \"envelope\"; if envelope \"envid\" \"x\" { stop; }";
+    assert_eq!(codes(part), ["S0203"]);
+    assert_eq!(codes("require \"include\"; global \"x\";"), ["S0203"]);
 }
 
 #[test]

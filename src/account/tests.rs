@@ -103,6 +103,7 @@ fn own_addresses_are_those_that_resolve_to_the_account() {
 fn own_addresses_keep_their_case_if_it_counts() {
     let directory = directory(Settings { case_sensitive: true, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
+    // Names are compared without case, so the second account cannot have its address as its name.
     let bob = NewAccount { name: Some("bob".into()), ..NewAccount::at(address("ann@example.org")) };
     let bob = directory.add(&bob).unwrap();
     directory.add_alias(ann, &address("\"Odd one\"@example.org")).unwrap();

@@ -129,6 +129,10 @@ fn protected_fields_stay() {
     let world = TestWorld { protected_fields: vec!["X-Hello".into()], ..TestWorld::default() };
     let commands = script(vec![delete("x-hello", None, None)]);
     assert_eq!(TestInput::new(MESSAGE).run(&commands, &world).plan, Plan::keep_only());
+}
+
+#[test]
+fn a_malformed_name_of_a_field_is_an_error() {
     let outcome = run_on(MESSAGE, vec![add_header("a b", "x")]);
     let kind = RuntimeErrorKind::BadFieldName { name: "a b".into() };
     assert_eq!(outcome.error.unwrap().kind, kind);

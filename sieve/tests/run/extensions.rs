@@ -176,6 +176,8 @@ fn mailboxes_and_metadata_are_tested() {
     world.metadata.insert((String::new(), "/shared/admin".into()), "root".into());
     let exists =
         |names: &[&str]| holds_in(&world, TestKind::MailboxExists { mailboxes: texts(names) });
+    // Nothing can be filed into a mailbox that refuses mail, so it counts as missing (RFC 5490
+    // §3.1).
     assert!(exists(&["Lists", "inbox"]) && !exists(&["Lists", "None"]) && !exists(&["Full"]));
     assert!(holds_in(&world, TestKind::MailboxIdExists { ids: texts(&["id-Lists"]) }));
     assert!(!holds_in(&world, TestKind::MailboxIdExists { ids: texts(&["Lists"]) }));
