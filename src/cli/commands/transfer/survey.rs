@@ -91,7 +91,7 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         Some(Format::Maildir) => {
             return Err(io::Error::other("this is a file, but a Maildir is a folder"));
         }
-        // An empty file is a mailbox without messages if it has the name of one.
+        // An empty `.mbox` file is a mailbox without messages.
         None if is_mbox(&root, &name)? || (info.size == 0 && ends_with(&name, b".mbox")) => {
             Files::Mbox(name, info.size)
         }
