@@ -214,7 +214,7 @@ fn encoded_characters_come_before_variables() {
 }
 
 #[test]
-fn modifiers_apply_by_rank() {
+fn modifiers_apply_by_precedence() {
     let source = "require [\"variables\", \"enotify\"];
         set :length :quotewildcard :encodeurl :upperfirst :lower \"a\" \"b\";";
     let CommandKind::Set { modifiers, .. } = &commands(source)[0].kind else { panic!() };

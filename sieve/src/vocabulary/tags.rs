@@ -96,11 +96,11 @@ pub(crate) enum Group {
     SizeBound,
     Deadline,
     Period,
-    /// The modifiers of rank 40 (RFC 5229 §4.1).
+    /// The modifiers of precedence 40 (RFC 5229 §4.1).
     Case,
-    /// The modifiers of rank 30.
+    /// The modifiers of precedence 30.
     FirstCase,
-    /// The modifiers of rank 20.
+    /// The modifiers of precedence 20.
     Quoting,
     Zone,
     BodyTransform,
