@@ -63,8 +63,8 @@ fn order(line: &Line) -> u8 {
 fn drop_discard<T>(lines: &mut Vec<T>, line: impl Fn(&T) -> &Line) {
     const DELIVERIES: [&str; 8] =
         ["keep", "inbox", "fileinto", "create", "redirect", "redirect-list", "reject", "ereject"];
-    let mut is_idle = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
-    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut is_idle, true));
+    let mut has_no_effect = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
+    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut has_no_effect, true));
 }
 
 fn action(action: &Action) -> PlanLine {
