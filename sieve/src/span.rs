@@ -3,8 +3,8 @@
 //! - A [`Span`] counts bytes.
 //! - A [`LineIndex`] turns a byte offset into a line and a column, which count from 1.
 //! - A line ends with LF or CR LF.
-//! - A column counts characters. A byte that is not UTF-8 counts as one, and so do the bytes of a
-//!   character that is cut off.
+//! - A column counts characters. A byte that is not UTF-8 counts as a character. The bytes of a
+//!   character that is cut off count together as one.
 
 use std::ops::Range;
 
@@ -157,7 +157,15 @@ mod tests {
     fn spans_never_reach_beyond_the_source() {
         assert_eq!(Span::new(2, 9).of(b"abc"), b"c");
         assert_eq!(Span::new(7, 9).of(b"abc"), b"");
+    }
+
+    #[test]
+    fn a_span_never_ends_before_its_start() {
         assert_eq!(Span::new(5, 2), Span::at(5));
+    }
+
+    #[test]
+    fn joined_spans_cover_what_is_between_them() {
         assert_eq!(Span::new(1, 2).join(Span::new(5, 6)), Span::new(1, 6));
     }
 }

@@ -10,20 +10,20 @@ const HASH_CONTEXT: &str = "restante-sieve 2026-11 vacation handle";
 
 /// Identifies a response in the record of who was answered (RFC 5230 §4.2).
 ///
-/// It is the first 16 bytes of a hash. Hashed are a number for the kind of the handle, one for each
-/// function that makes one, and then the fields. Before each field stand a byte, 1 if the field is
-/// there and 0 if not, and its length, so that no two lists of fields give the same bytes.
+/// It is the first 16 bytes of a hash of the kind of the handle and its fields. The kind is a
+/// number: each function that makes handles has its own. Before each field stand a byte, 1 if the
+/// field is there and 0 if not, and its length, so that no two lists of fields give the same bytes.
 ///
-/// The handles of a script are computed when it is checked: its arguments count as written, before
-/// variables are expanded (RFC 5230 §4.2).
+/// The handles of a script are computed when it is checked, so its arguments count before variables
+/// are expanded (RFC 5230 §4.2).
 ///
 /// Serialised as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VacationHandle([u8; 16]);
 
 impl VacationHandle {
-    /// Returns the handle of the response that an account has outside its scripts. The account
-    /// takes another generation when everybody shall be answered anew.
+    /// Returns the handle of the response that an account has outside its scripts. With another
+    /// generation, senders who were answered before are answered anew.
     #[must_use]
     pub fn of_account(generation: u64) -> Self {
         Self::hash(0, &[Some(&generation.to_be_bytes())])
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_a_handle_are_not_joined() {
+    fn different_kinds_and_fields_give_different_handles() {
         let of = VacationHandle::of_arguments;
         let handles = [
             of(None, None, false, "ab"),

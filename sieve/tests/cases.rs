@@ -70,8 +70,8 @@ fn formatted_scripts_mean_the_same() {
 #[test]
 fn scripts_run_on_messages_of_other_cases() {
     let cases = cases(Path::new(FOLDER));
-    let steps = cases.iter().flat_map(|case| &case.steps);
-    let messages: BTreeSet<&[u8]> = steps.map(|step| step.message.as_slice()).collect();
+    let runs = cases.iter().flat_map(|case| &case.runs);
+    let messages: BTreeSet<&[u8]> = runs.map(|run| run.message.as_slice()).collect();
     let messages: Vec<&[u8]> = messages.into_iter().filter(|raw| raw.len() < 5000).collect();
     let sources: BTreeSet<Vec<u8>> = cases.iter().flat_map(scripts).collect();
     let mut wrong = BTreeMap::new();

@@ -68,7 +68,7 @@ fn rendered(source: &[u8], name: &str) -> String {
     let has_errors = checked.diagnostics.iter().any(Diagnostic::is_error);
     assert_eq!(checked.script.is_none(), has_errors, "{name}");
     let spans: Vec<_> = checked.diagnostics.iter().map(|one| one.span).collect();
-    // The last one may say that there are more, at the end of the source.
+    // A diagnostic that says that there are more stands last, whatever its span is.
     let sorted = spans.split_last().is_none_or(|(_, rest)| rest.is_sorted());
     assert!(sorted, "{name}");
     let index = LineIndex::new(source);
@@ -99,7 +99,7 @@ fn every_code_is_recorded() {
         let text = rendered(&fs::read(&path).unwrap(), "");
         seen.extend(Code::ALL.iter().filter(|code| text.contains(&format!("[{code}]"))));
     }
-    // The checker never reports this code. A host, which has other scripts, does.
+    // The checker never reports this code, as it sees one script alone. A host does.
     seen.insert(&Code::IncludeNotFound);
     let missing: Vec<_> = Code::ALL.iter().filter(|code| !seen.contains(code)).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -156,7 +156,7 @@ fn scripts_of_clients_and_our_own_have_no_unexpected_diagnostics() {
             let source = fs::read(&path).unwrap();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let text = rendered(&source, &name);
-            // Those of `proton` may have warnings.
+            // Those of `proton` leave out a `require`, which their option makes a warning.
             let is_expected =
                 text.is_empty() || (name.starts_with("proton") && !text.contains("error["));
             assert!(is_expected, "{text}");

@@ -1,5 +1,5 @@
-//! Runs the fuzz bodies on stable Rust: on every seed of `fuzz/corpus` of the repository, on
-//! scripts and messages of some conformance cases, and on mutations of both.
+//! Runs the fuzz bodies on stable Rust: on the empty input, on every seed of `fuzz/corpus` of the
+//! repository, on scripts and messages of some conformance cases, and on mutations of both.
 //!
 //! - In the environment, `RESTANTE_FUZZ` is the number of mutations of each seed, and
 //!   `RESTANTE_SEED` the seed of the random numbers, which also chooses among the cases.
@@ -94,11 +94,12 @@ fn run(name: &str, body: FuzzBody, input: &[u8]) {
     }
 }
 
-/// Runs the body of a target on its seeds and on their mutations: `default` for each seed, if the
-/// environment does not say.
+/// Runs the body of a target on the empty input, on its seeds and on their mutations: `default` for
+/// each seed, if the environment does not say.
 fn replay(name: &str, default: u64) {
     let (_, body) = BODIES.iter().find(|(other, _)| *other == name).expect("a body");
     let mut seeds = corpus(name);
+    // The cases are scripts. This body takes addresses.
     if name != "sieve_addresses" {
         let offset = usize::try_from(setting("RESTANTE_SEED").unwrap_or(0)).unwrap();
         seeds.extend(cases().into_iter().skip(offset % CASE_STEP).step_by(CASE_STEP));
@@ -189,7 +190,7 @@ macro_rules! replays {
         })*
 
         #[test]
-        fn every_body_has_a_test_and_a_target() {
+        fn every_body_has_a_test_a_target_and_seeds() {
             let names: Vec<&str> = BODIES.iter().map(|(name, _)| *name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
             // The package may stand without the repository.

@@ -7,8 +7,8 @@ use restante_sieve::{
     CompileLimits, CompileOptions, Diagnostic, Extension, LineIndex, Script, check,
 };
 
-/// Words of which [`soup`] makes scripts. Some are valid beside each other. Braces and `;` stand
-/// here twice, so that they occur more often.
+/// Words of which [`soup`] makes scripts. Braces and `;` stand here twice, so that they occur more
+/// often.
 const WORDS: &[&str] = &[
     "require",
     "if",
@@ -147,6 +147,7 @@ proptest! {
 
     #[test]
     fn check_takes_any_tokens(source in soup()) {
+        // Some of the scripts exceed these limits.
         let limits =
             CompileLimits { variables: 1, nesting: 5, diagnostics: 5, ..CompileLimits::default() };
         let options = CompileOptions { limits, ..CompileOptions::default() };

@@ -52,8 +52,9 @@ impl AccountLookup for AccountSnapshot<'_> {
 }
 
 impl AccountSnapshot<'_> {
-    /// Whether one of the emails with exactly this address in To, Cc or Bcc was written by the
-    /// owner: of the first `MAX_EMAILS_EXAMINED` in the order of `scan_emails_with_text`.
+    /// Whether the owner has written one of the emails with exactly this address in To, Cc or Bcc.
+    /// Only the first `MAX_EMAILS_EXAMINED` of them, in the order of `scan_emails_with_text`, are
+    /// examined.
     fn has_written_to(&self, address: &Address) -> Result<bool, Error> {
         let (snapshot, account) = (self.snapshot, self.account);
         let sent = snapshot
@@ -74,10 +75,10 @@ impl AccountSnapshot<'_> {
                 if let (Some(email), Some((prefix, content))) =
                     (snapshot.email(account, id)?, snapshot.content(account, id)?)
                 {
-                    let is_undelivered = prefix.is_empty() && !email.has(keyword::DRAFT);
+                    let may_be_sent = prefix.is_empty() && !email.has(keyword::DRAFT);
                     let is_own_mail = sent.is_some_and(|uid| email.mailboxes.contains(&uid))
                         || content.from.iter().any(is_owner);
-                    has_written = is_undelivered
+                    has_written = may_be_sent
                         && is_own_mail
                         && !content.message_id.iter().any(|id| is_own_id(id, self.secret));
                 }

@@ -72,7 +72,8 @@ impl Directory {
     }
 
     /// Gives an account the address `key`: writes the address row and adds it to the account's
-    /// list. A lost or damaged address row is replaced, unless it may belong to another account.
+    /// list. A lost or damaged address row is replaced, unless the row of another account names the
+    /// address.
     ///
     /// # Errors
     /// Those of `check_key_is_free`; `NotFound` if there is no such account; others if the store

@@ -71,7 +71,8 @@ const STANDARD_MAILBOXES: [(&str, Role); 6] = [
 const ERASE_CHUNK: usize = 5_000;
 
 impl Directory {
-    /// Creates an account with its mailboxes and addresses in one commit.
+    /// Creates an account: takes an id for it, and then writes its row, mailboxes and addresses in
+    /// one commit.
     ///
     /// # Errors
     /// `Conflict` if an address is taken, is in an alias domain, or is the name of another account
@@ -230,8 +231,9 @@ impl Directory {
                     address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
                 let row = match row {
                     Ok(row) => row,
-                    // A damaged row of the alias domain itself (`@@`) is written anew below. Other
-                    // damaged rows are passed over: a repair of one may then bring a conflict back.
+                    // Of the damaged rows, an address in the alias domain is refused, and the row
+                    // of the alias domain itself (`@@`) is written anew below. Those of other
+                    // domains are passed over: a repair of one may then bring a conflict back.
                     Err(damage) if is_in_alias && !address.starts_with("@@") => return Err(damage),
                     Err(_) => continue,
                 };
@@ -410,6 +412,7 @@ impl Directory {
         let (cache, settings) = (self.cache()?, self.settings().get());
         for (id, name) in self.0.store.snapshot().account_names()? {
             let Ok(parsed) = Address::parse(&name) else { continue };
+            // The account of a name without an id is not known.
             let is_other = id.is_none() || id != account;
             if is_other && cache.in_real_domain(settings.stored_form(&parsed))? == *address {
                 return Err(Error::Conflict(format!("there is an account named {name}")));

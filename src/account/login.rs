@@ -195,7 +195,7 @@ impl Logins {
     }
 
     /// Logs in with a cached password. `None` if it is not in the cache, right or wrong: the caller
-    /// then tries `verify`. `name` is the name, an address or the id of the account.
+    /// then calls `attempt`. `name` is the name, an address or the id of the account.
     ///
     /// # Errors
     /// Those of `Directory::find_account`.

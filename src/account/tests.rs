@@ -29,7 +29,7 @@ fn resolve(directory: &Directory, text: &str) -> Option<(AccountId, Option<Strin
 }
 
 #[test]
-fn address_resolves_exactly_without_detail_by_alias_domain_or_by_catch_all() {
+fn address_resolves_by_itself_or_without_its_detail_or_by_a_catch_all() {
     let directory = directory(Settings::default());
     let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
     let bob = directory
@@ -56,6 +56,14 @@ fn address_resolves_exactly_without_detail_by_alias_domain_or_by_catch_all() {
     }
     assert_eq!(directory.identity(bob).unwrap().addresses[0], address("bob@example.org"));
     assert!(directory.identity(ann).unwrap().is_me(&address("Ann+x@example.net")));
+    assert_eq!(directory.find_account("bob@example.org").unwrap().unwrap().0, bob);
+}
+
+#[test]
+fn address_that_is_taken_cannot_be_given_again() {
+    let directory = directory(Settings::default());
+    directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    let bob = directory.add(&NewAccount::at(address("bob@example.org"))).unwrap();
     assert!(matches!(
         directory.add(&NewAccount::at(address("ann@example.org"))),
         Err(Error::Conflict(_))
@@ -64,7 +72,6 @@ fn address_resolves_exactly_without_detail_by_alias_domain_or_by_catch_all() {
         directory.add_alias(bob, &address("ann@example.org")),
         Err(Error::Conflict(_))
     ));
-    assert_eq!(directory.find_account("bob@example.org").unwrap().unwrap().0, bob);
 }
 
 #[test]
@@ -96,6 +103,7 @@ fn own_addresses_are_those_that_resolve_to_the_account() {
 fn own_addresses_keep_their_case_if_it_counts() {
     let directory = directory(Settings { case_sensitive: true, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
+    // Names are compared without case, so the second account cannot have its address as its name.
     let bob = NewAccount { name: Some("bob".into()), ..NewAccount::at(address("ann@example.org")) };
     let bob = directory.add(&bob).unwrap();
     directory.add_alias(ann, &address("\"Odd one\"@example.org")).unwrap();
@@ -124,7 +132,9 @@ fn postmaster_without_a_domain_resolves_as_the_settings_say() {
 fn removed_account_loses_its_addresses_and_its_id_is_not_reused() {
     let directory = directory(Settings { all_mailboxes: false, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
+    // Only the Inbox, as the settings say.
     assert_eq!(directory.0.store.snapshot().mailboxes(ann).unwrap().len(), 1);
+    // An inactive account keeps its addresses.
     directory.update(ann, |row| row.active = false).unwrap();
     assert!(!directory.resolve(&address("ann@example.org")).unwrap().unwrap().row.active);
     directory.remove(ann).unwrap();
@@ -401,7 +411,7 @@ fn account_that_could_not_be_created_leaves_nothing() {
     assert_eq!(resolve(&directory, "b@example.org"), Some((ann, None)));
 }
 
-/// Otherwise the name of one account could find another one that has it as address or id.
+/// A name that two accounts had, one of them as address or id, could find the wrong one.
 #[test]
 fn name_of_an_account_is_no_name_address_or_id_of_another() {
     let directory = directory(Settings::default());

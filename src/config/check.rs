@@ -150,6 +150,7 @@ fn check_dkim(config: &Config, report: ReportProblem<'_>) {
     let keys = &config.dkim.keys;
     for (index, key) in keys.iter().enumerate() {
         let (domain, selector) = (&key.domain, &key.selector);
+        // An address literal in brackets is well-formed, too, but has no zone.
         if !domain_is_well_formed(domain) || domain.starts_with('[') {
             report(
                 "dkim",

@@ -103,7 +103,6 @@ pub(super) fn check_managesieve(section: &ManageSieveSection, report: ReportProb
 }
 
 fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

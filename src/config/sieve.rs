@@ -107,7 +107,8 @@ impl Config {
     }
 }
 
-/// The largest `redirects` and `notifications`. Each of them is a row of the delivery's commit.
+/// The largest `redirects` and `notifications`. Each redirect and each notification is a row of the
+/// delivery's commit.
 const MAX_SENT: u16 = 100;
 
 pub(super) fn check_sieve(section: &SieveSection, report: ReportProblem<'_>) {

@@ -14,7 +14,7 @@ use serde::de::{self, Deserializer, Visitor};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 
-/// A duration, such as `"30s"`. It always needs a unit, in either case; `m` is minutes.
+/// A duration, such as `"30s"`. It always needs a unit, in upper or lower case; `m` is minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DurationValue(pub Duration);
 

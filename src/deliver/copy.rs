@@ -57,7 +57,7 @@ pub(super) fn file_copy(
         received_at: txn.now(),
     });
     match filed {
-        Err(Error::Quota) => {}
+        Err(Error::Quota) => return Ok(instead.map(|_| "no copy is filed")),
         filed => {
             filed?;
             txn.put_message(copy, message)?;

@@ -87,6 +87,7 @@ pub(super) fn file(
     record(txn, context.hash, &fresh, &emails)?;
     let is_fresh = |index: usize| fresh.iter().any(|(known, ..)| *known == index);
     let mut is_notified = false;
+    // The notification names its recipients. It is left out if one of them was served meanwhile.
     if let Some(notification) = &job.notification
         && notification.recipients.iter().all(|index| is_fresh(*index))
     {
@@ -104,8 +105,8 @@ pub(super) fn file(
         write_scripts(txn, &work.writes, email, &mut refused)?;
     }
     count_rules(txn, &fresh)?;
-    // Nothing is decided if no recipient is fresh. Nor is it for recipients without scripts if an
-    // email was filed before.
+    // Nothing is decided if no recipient is fresh, or if an email was filed before and no script
+    // ran for the fresh ones.
     let is_done = fresh.iter().all(|(.., work)| first_former.is_some() && !work.is_scripted);
     let decision = if is_done {
         ReplyDecision::Silent(Silence::new(NoReplyReason::Script, FILED_BEFORE))

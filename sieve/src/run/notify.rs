@@ -32,7 +32,8 @@ impl Run<'_> {
         let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let message = self.expand_option(frame, notify.message.as_ref())?;
         let fcc = self.fcc(frame, notify.fcc.as_ref())?;
-        let version = self.uncounted_version(false)?;
+        let with_enclosures = false;
+        let version = self.uncounted_version(with_enclosures)?;
         let intent = NotifyIntent {
             method,
             from,

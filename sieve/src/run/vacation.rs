@@ -17,7 +17,7 @@ impl Run<'_> {
     /// warning.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::BadMimeEntity`] if the reason of `:mime` is none, and the errors of
+    /// [`RuntimeErrorKind::BadMimeEntity`] if the reason of `:mime` is no entity, and the errors of
     /// [`Self::take`], of [`Self::fcc`] and of limits.
     pub(super) fn vacation(&mut self, frame: &Frame<'_>, vacation: &Vacation) -> Result<()> {
         self.take(Kind::Response, "vacation")?;
@@ -38,7 +38,8 @@ impl Run<'_> {
             false => VacationBody::Text(reason),
         };
         let fcc = self.fcc(frame, vacation.fcc.as_ref())?;
-        let message = self.uncounted_version(false)?;
+        let with_enclosures = false;
+        let message = self.uncounted_version(with_enclosures)?;
         self.push_action(Action::Vacation(Box::new(VacationIntent {
             handle: vacation.handle,
             handle_name: vacation.handle_name.clone(),

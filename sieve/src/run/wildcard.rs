@@ -61,8 +61,8 @@ impl Pattern {
     /// Matches a whole text. Returns for each wildcard the range of bytes of the text that it
     /// captures, `None` if the text does not match.
     ///
-    /// On a mismatch the last `*` takes one character more. The wildcards before it need not be
-    /// tried again: whatever text they gave up, the last `*` could take as well.
+    /// On a mismatch the last `*` takes one character more. A longer capture of an earlier `*` is
+    /// never tried: it would only leave less text to the last one, which can take any text.
     pub(super) fn captures(
         &self,
         subject: &Subject<'_>,
@@ -145,6 +145,7 @@ pub(super) struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub(super) fn new(comparator: Comparator, text: &'a str) -> Self {
         if comparator != Comparator::UnicodeCasemap || text.is_ascii() {
+            // ASCII is folded alike by both casemaps.
             let comparator = match comparator {
                 Comparator::UnicodeCasemap => Comparator::AsciiCasemap,
                 other => other,

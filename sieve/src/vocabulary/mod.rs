@@ -66,7 +66,7 @@ pub(crate) struct Word<I: 'static> {
     pub(crate) tags: &'static [&'static [TagWord]],
     /// In their order, at most one of them optional.
     pub(crate) positionals: &'static [Positional],
-    /// A group of which one tag must be given, `None` if there is none.
+    /// A group of which one tag must be given, `None` if no tag must be given.
     pub(crate) needed_group: Option<Group>,
     pub(crate) tests: TestCount,
     pub(crate) has_block: bool,

@@ -96,15 +96,15 @@ pub(crate) enum Group {
     SizeBound,
     Deadline,
     Period,
-    /// The modifiers of rank 40 (RFC 5229 §4.1).
+    /// The modifiers of precedence 40 (RFC 5229 §4.1).
     Case,
-    /// The modifiers of rank 30.
+    /// The modifiers of precedence 30.
     FirstCase,
-    /// The modifiers of rank 20.
+    /// The modifiers of precedence 20.
     Quoting,
     Zone,
     BodyTransform,
-    /// What names a mailbox beside its name (RFC 9042 §4.2).
+    /// What may be given in addition to the name of a mailbox to find it (RFC 9042 §4.2).
     MailboxSelector,
     Location,
     MimeOption,
@@ -119,7 +119,7 @@ pub(crate) struct TagWord {
     pub(crate) value: Option<ValueType>,
     /// The extension that it needs beside those of the word, if any.
     pub(crate) extension: Option<Extension>,
-    /// The group of which it may be the only tag, if any.
+    /// The group that it belongs to, if any: no other tag of the group may be given with it.
     pub(crate) group: Option<Group>,
     /// If there are any, at least one of these tags must be given too.
     pub(crate) beside: &'static [Tag],
@@ -183,7 +183,7 @@ pub(super) const INDEX: &[TagWord] = &[
     tag(Tag::Last).of(Extension::Index).beside(&[Tag::Index]),
 ];
 
-/// RFC 5293 §5: part of `editheader`.
+/// RFC 5293 §5. Unlike those of [`INDEX`], these tags are part of the extension of their command.
 pub(super) const EDIT_INDEX: &[TagWord] =
     &[tag(Tag::Index).number(), tag(Tag::Last).beside(&[Tag::Index])];
 

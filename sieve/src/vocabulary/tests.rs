@@ -7,23 +7,44 @@ fn names_are_unique_and_in_lower_case() {
     assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn words_are_found_without_regard_to_case() {
     assert!(lookup("FileInto").command.is_some());
     assert!(lookup("ALLOF").takes_tests());
     assert!(!lookup("nonsense").is_known());
 }
 
 #[test]
-fn no_word_has_a_tag_twice_and_tags_find_what_they_need() {
+fn no_word_has_a_tag_twice() {
     fn check<I>(word: &Word<I>) {
         let tags: Vec<_> = word.all_tags().collect();
         for (index, one) in tags.iter().enumerate() {
             assert!(tags[..index].iter().all(|other| other.tag != one.tag), "{}", word.name);
-            assert!(
-                one.beside.is_empty()
-                    || one.beside.iter().any(|tag| tags.iter().any(|other| other.tag == *tag))
-            );
         }
-        assert!(word.positionals.iter().filter(|one| one.is_optional).count() <= 1);
+    }
+    COMMANDS.iter().for_each(check);
+    TESTS.iter().for_each(check);
+}
+
+#[test]
+fn tag_that_needs_another_one_stands_in_a_word_that_takes_the_other() {
+    fn check<I>(word: &Word<I>) {
+        let is_taken = |tag: &Tag| word.all_tags().any(|own| own.tag == *tag);
+        for one in word.all_tags() {
+            assert!(one.beside.is_empty() || one.beside.iter().any(is_taken), "{}", word.name);
+        }
+    }
+    COMMANDS.iter().for_each(check);
+    TESTS.iter().for_each(check);
+}
+
+#[test]
+fn no_word_has_two_optional_arguments() {
+    fn check<I>(word: &Word<I>) {
+        let optional = word.positionals.iter().filter(|one| one.is_optional);
+        assert!(optional.count() <= 1, "{}", word.name);
     }
     COMMANDS.iter().for_each(check);
     TESTS.iter().for_each(check);
@@ -39,9 +60,9 @@ fn brought<I>(word: &Word<I>, extension: Extension) -> Vec<String> {
     tags.map(|tag| tag.tag.name().to_owned()).collect()
 }
 
-/// Appends a line for each word to which an extension brings something: the word itself with its
-/// tags, if the extension is the first that the word needs, or else only tags. `what` is "command"
-/// or "test".
+/// Appends a line for each word that an extension brings, with its tags, and for each other word to
+/// which it brings tags. A word is brought by the first of its extensions, and does not stand under
+/// the others. `what` is "command" or "test".
 fn describe<I>(words: &'static [Word<I>], extension: Extension, what: &str, out: &mut String) {
     for word in words {
         let tags = brought(word, extension);

@@ -118,7 +118,7 @@ fn discard_cancels_only_the_implicit_keep() {
 }
 
 #[test]
-fn a_missing_mailbox_is_the_inbox() {
+fn a_message_for_a_missing_or_refusing_mailbox_is_stored_in_the_inbox() {
     let outcome = run(vec![fileinto("Nowhere")]);
     assert_eq!(outcome.plan.actions, [store(Target::Inbox, &[])]);
     let kind = WarningKind::MailboxNotFound { name: "Nowhere".into() };
@@ -131,7 +131,7 @@ fn a_missing_mailbox_is_the_inbox() {
 }
 
 #[test]
-fn a_name_that_is_none_is_an_error() {
+fn a_malformed_name_of_a_mailbox_is_an_error() {
     for name in ["", "a\nb"] {
         let error = run(vec![fileinto(name)]).error.unwrap();
         assert_eq!(error.kind, RuntimeErrorKind::BadMailboxName(name.into()));
@@ -188,17 +188,26 @@ fn redirects_go_to_each_address_once() {
     let Action::Redirect(intent) = &outcome.plan.actions[0] else { panic!() };
     assert!(matches!(&intent.to, RedirectTarget::Address(to) if to.local_part() == "a"));
     assert_eq!(outcome.warnings[0].kind, WarningKind::RedirectRepeated("a@Example.org".into()));
+}
+
+#[test]
+fn a_redirect_with_copy_leaves_the_implicit_keep() {
     let copy = plan(vec![redirect_with("a@example.org", true)]);
     assert!(copy.implicit_keep.is_some());
+}
+
+#[test]
+fn the_address_of_a_redirect_may_have_a_display_name() {
     let named = plan(vec![redirect("Me <a@example.org>")]);
-    assert_eq!(named.actions, outcome.plan.actions);
+    assert_eq!(named.actions, plan(vec![redirect("a@example.org")]).actions);
     let bad = run(vec![redirect("Me a@example.org")]);
     assert!(matches!(bad.error.unwrap().kind, RuntimeErrorKind::BadAddress(_)));
 }
 
 #[test]
 fn a_message_that_loops_is_kept() {
-    // One field more than the default of `RunLimits::received`.
+    // One field more than the default of `RunLimits::received`. A redirect that is left out for it
+    // stores the message even after `discard`, unless another action does.
     let message = format!("{}\r\nText", "Received: x\r\n".repeat(51));
     for (first, is_stored) in [(CommandKind::Discard, false), (fileinto("Lists"), true)] {
         let commands = script(vec![first, redirect("a@example.org")]);

@@ -95,6 +95,7 @@ fn addresses_are_found_in_groups_and_other_texts_are_left_out() {
     assert!(holds(address("To", AddressPart::LocalPart, is, "ken+sieve")));
     assert!(holds(address("To", AddressPart::User, is, "ken")));
     assert!(holds(address("To", AddressPart::Detail, is, "sieve")));
+    // An address without a detail has no value, not even the empty one (RFC 5233 §4).
     assert!(!holds(address("To", AddressPart::Detail, is, "")));
     assert!(!holds(address("To", AddressPart::All, is, "team")));
     assert!(!holds(address("Cc", AddressPart::All, MatchType::Contains, "")));

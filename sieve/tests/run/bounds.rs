@@ -109,6 +109,10 @@ fn loops_and_includes_are_limited() {
     assert_eq!(error(limits, &["18"]), None);
     assert_eq!(error(limits, &["17"]).unwrap(), "more than 3 included scripts");
     assert_eq!(error(limits, &["19", "19", "19"]).unwrap(), "more than 3 included scripts");
+}
+
+#[test]
+fn variables_are_limited() {
     // The list of every script of these tests has 5 variables. Setting a global one makes one more.
     let limits = RunLimits { variables: 5, ..RunLimits::default() };
     assert_eq!(exceeded(limits, vec![set(SHARED, "x")]), Some("variables"));
@@ -121,6 +125,7 @@ fn a_value_cannot_grow_without_end() {
     let outcome = run_with(RunLimits::default(), &script(commands), &TestWorld::default());
     assert_eq!(outcome.error, None);
     assert!(!outcome.warnings.is_empty());
+    // Each flag is compared with all before it, and every comparison is charged.
     let flags = CommandKind::Flags {
         operation: FlagOperation::Add,
         variable: None,
@@ -132,6 +137,7 @@ fn a_value_cannot_grow_without_end() {
 
 #[test]
 fn matching_is_charged() {
+    // The fuel suffices for reading the body 30 times.
     let message = format!("Subject: Hello\r\n\r\n{}", "a".repeat(100_000));
     let limits = RunLimits { fuel: 12_000, ..RunLimits::default() };
     let input = TestInput { limits, ..TestInput::new(message) };
@@ -207,13 +213,13 @@ fn a_test_of_the_body_of_the_largest_message_is_affordable() {
         let outcome = input.run(&script(tests.collect()), &TestWorld::default());
         outcome.error.map(|error| error.kind)
     };
-    // What an ordinary script asks of a message of 20 MiB, which matches none of it.
+    // The tests of an ordinary script, on a message of 20 MiB for which they are false.
     let ordinary = message(20 << 20);
     let keys = ["lottery", "casino", "viagra", "prince"];
     let contains: Vec<_> =
         keys.iter().map(|key| (BodyTransform::Text, MatchType::Contains, *key)).collect();
     assert_eq!(error(&ordinary, &contains), None);
-    // One test of each kind of a message of 50 MiB.
+    // One test of each kind, on a message of 50 MiB.
     let largest = message(50 << 20);
     for transform in
         [BodyTransform::Raw, BodyTransform::Text, BodyTransform::Content(vec![text("")])]
@@ -228,7 +234,7 @@ fn a_test_of_the_body_of_the_largest_message_is_affordable() {
             assert_eq!(error(&largest, &[test]), None, "{transform:?} {match_type:?}");
         }
     }
-    // More tests than the fuel suffices for end the run.
+    // A run with too many of these tests ends without fuel.
     let many = vec![(BodyTransform::Text, MatchType::Contains, "zzz"); 20];
     assert_eq!(error(&largest, &many), Some(RuntimeErrorKind::OutOfFuel));
 }

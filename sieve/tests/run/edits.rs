@@ -129,6 +129,10 @@ fn protected_fields_stay() {
     let world = TestWorld { protected_fields: vec!["X-Hello".into()], ..TestWorld::default() };
     let commands = script(vec![delete("x-hello", None, None)]);
     assert_eq!(TestInput::new(MESSAGE).run(&commands, &world).plan, Plan::keep_only());
+}
+
+#[test]
+fn a_malformed_name_of_a_field_is_an_error() {
     let outcome = run_on(MESSAGE, vec![add_header("a b", "x")]);
     let kind = RuntimeErrorKind::BadFieldName { name: "a b".into() };
     assert_eq!(outcome.error.unwrap().kind, kind);
@@ -176,14 +180,14 @@ fn the_message_can_be_replaced() {
 }
 
 #[test]
-fn the_original_subject_cannot_be_removed() {
+fn original_subject_and_from_cannot_be_removed() {
     let command = Replace {
         subject: Some(text("New")),
         from: Some(text("Me <me@example.org>")),
         ..replace("Gone")
     };
     let commands = vec![
-        CommandKind::Replace(Box::new(command.clone())),
+        CommandKind::Replace(Box::new(command)),
         delete("Original-Subject", None, None),
         delete("Original-From", None, None),
         delete("Subject", None, None),
@@ -193,7 +197,11 @@ fn the_original_subject_cannot_be_removed() {
     let names: Vec<_> =
         outcome.plan.versions[0].header.appended.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["Original-Subject", "Original-From", "From"]);
-    let bad = Replace { from: Some(text("nobody")), ..command };
+}
+
+#[test]
+fn the_from_of_a_replacement_is_an_address() {
+    let bad = Replace { from: Some(text("nobody")), ..replace("Gone") };
     let error = run_on(MESSAGE, vec![CommandKind::Replace(Box::new(bad))]).error.unwrap();
     assert_eq!(error.kind, RuntimeErrorKind::BadAddress("nobody".into()));
 }
@@ -275,6 +283,7 @@ fn an_enclosed_message_is_an_attachment_of_a_new_one() {
     let added = enclosure.then.header.appended.iter().map(|field| field.name.as_str());
     assert_eq!(added.collect::<Vec<_>>(), names);
     assert!(enclosure.then.header.deleted.is_empty());
+    // A redirect sends the message without the enclosure (RFC 5703 §6).
     let Version::Edited(sent) = redirect.message else { panic!() };
     let sent = &plan.versions[usize::from(sent)];
     assert_eq!((sent.header.prepended.len(), &sent.enclosure), (1, &None));
@@ -312,7 +321,10 @@ fn an_error_keeps_the_message_as_it_was_received() {
     let outcome = run_on(MESSAGE, vec![add_header("X-A", "1"), error]);
     assert_eq!(outcome.plan.implicit_keep, Some(ImplicitKeep::default()));
     assert!(outcome.plan.versions.is_empty());
-    // `size` compares the message as received, also after an edit.
+}
+
+#[test]
+fn size_is_that_of_the_message_as_received() {
     let size = TestKind::Size(restante_sieve::ir::SizeLimit::Over(MESSAGE.len() as u64));
     assert!(plan(vec![add_header("X-A", "1"), when(size, vec![create("x")])]).actions.is_empty());
 }

@@ -121,6 +121,7 @@ fn duplicates_are_marked_after_a_successful_run() {
     let world = TestWorld { seen: vec![key], ..TestWorld::default() };
     assert!(holds_in(&world, duplicate(message_id(), None, false)));
     assert!(holds_in(&world, duplicate(DuplicateId::Value(text("<1@example.com>")), None, false)));
+    // With `:seconds 0` the test is always false (RFC 7352 §3.3).
     assert!(!holds_in(&world, duplicate(message_id(), Some(0), false)));
     // A message that was seen before is recorded again only with `:last`.
     let marks = |last| {
@@ -175,6 +176,8 @@ fn mailboxes_and_metadata_are_tested() {
     world.metadata.insert((String::new(), "/shared/admin".into()), "root".into());
     let exists =
         |names: &[&str]| holds_in(&world, TestKind::MailboxExists { mailboxes: texts(names) });
+    // Nothing can be filed into a mailbox that refuses mail, so it counts as missing (RFC 5490
+    // §3.1).
     assert!(exists(&["Lists", "inbox"]) && !exists(&["Lists", "None"]) && !exists(&["Full"]));
     assert!(holds_in(&world, TestKind::MailboxIdExists { ids: texts(&["id-Lists"]) }));
     assert!(!holds_in(&world, TestKind::MailboxIdExists { ids: texts(&["Lists"]) }));
@@ -205,11 +208,12 @@ fn mailboxes_and_metadata_are_tested() {
 fn the_environment_is_the_hosts() {
     let mut world = TestWorld::default();
     world.environment.insert("phase".into(), "during".into());
-    let phase = |item| TestKind::Environment {
+    let has_value = |item| TestKind::Environment {
         item: text(item),
         comparison: comparison(MatchType::Contains, &[""]),
     };
-    assert!(holds_in(&world, phase("Phase")) && !holds_in(&world, phase("domain")));
+    assert!(holds_in(&world, has_value("Phase")) && !holds_in(&world, has_value("domain")));
+    // With `:count`, an empty value is none, and an item that is not known makes the test false.
     world.environment.insert("remote-host".into(), String::new());
     let count = |item| TestKind::Environment {
         item: text(item),

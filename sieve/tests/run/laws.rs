@@ -141,7 +141,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns a text that two targets share only if they are one mailbox.
+/// Returns a text for the mailbox of a target. Targets of one mailbox have the same text.
 fn target_name(target: &Target) -> String {
     match target {
         Target::Inbox => "Inbox".to_owned(),

@@ -13,7 +13,8 @@ fn compile(source: &str) -> Script {
     compile_with(source, &CompileOptions::default())
 }
 
-/// Checks a script that has no errors. It may have warnings if a missing `require` is one.
+/// Compiles a script, which must have no errors. It may have warnings if a missing `require` is a
+/// warning by the options.
 fn compile_with(source: &str, options: &CompileOptions) -> Script {
     let checked = check(source.as_bytes(), options);
     let index = LineIndex::new(source.as_bytes());
@@ -58,12 +59,14 @@ const LISTS: &str = include_str!("../../scripts/lists.sieve");
 const VACATION: &str = include_str!("../../scripts/vacation.sieve");
 
 #[test]
-fn default_files_spam_and_lists() {
+fn default_files_spam_and_lists_and_marks_automatic_mail() {
     let stored = |header: &str| stores(&run(DEFAULT, &format!("{header}\r\n\r\nText")));
     assert_eq!(stored("X-Spam-Flag: YES"), ["Junk []"]);
     assert_eq!(stored("X-Spam-Status: Yes, score=9"), ["Junk []"]);
     assert_eq!(stored("List-Id: All of it <Announce.example.org>"), ["Lists/announce []"]);
+    // The name of a list is not used if it is empty or has a separator of paths.
     assert_eq!(stored("List-Id: Odd <../../etc.example.org>"), ["Inbox []"]);
+    assert_eq!(stored("List-Id: Odd <etc/passwd.example.org>"), ["Inbox []"]);
     assert_eq!(stored("Auto-Submitted: auto-generated"), ["Inbox [$auto]"]);
     assert_eq!(stored("Subject: Hello"), ["Inbox []"]);
 }

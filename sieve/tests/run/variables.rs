@@ -49,9 +49,9 @@ fn modified(modifiers: &[Modifier], value: &str) -> String {
 }
 
 #[test]
-fn values_are_joined_once() {
+fn values_are_expanded_once() {
     assert_eq!(last("b", vec![set(A, "x"), set(B, "<$a$a$9>")]), "<xx>");
-    // The value `${b}` is not expanded again.
+    // The text `${b}` that two values make is not expanded again.
     assert_eq!(last("b", vec![set(A, "$"), set(A, "$a{b}"), set(B, "$a")]), "${b}");
 }
 
@@ -124,6 +124,7 @@ fn variables_hold_flags() {
         commands.push(when(test, vec![set(B, "yes")]));
         last("b", commands) == "yes"
     };
+    // A key of two words is a list of two flags.
     assert!(has_flag(MatchType::Is, "z Y"));
     assert!(has_flag(MatchType::Contains, "delete"));
     assert!(!has_flag(MatchType::Is, "x"));
@@ -134,9 +135,11 @@ fn variables_hold_flags() {
 fn the_environment_can_be_a_variable() {
     let mut world = TestWorld::default();
     world.environment.insert("name".into(), "Restante".into());
-    let (outcome, assignments) = run_in(&world, vec![set(A, "$env"), set(ENVIRONMENT, "x")]);
+    // The checker refuses to set it. In a tree without a source, setting it has no effect.
+    let commands = vec![set(ENVIRONMENT, "x"), set(A, "$env")];
+    let (outcome, assignments) = run_in(&world, commands);
     assert_eq!(outcome.error, None);
-    assert_eq!(assignments[0].1, "Restante");
+    assert_eq!(assignments.last().unwrap().1, "Restante");
 }
 
 /// Makes a world with scripts to include.

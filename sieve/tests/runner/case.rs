@@ -31,12 +31,12 @@ pub struct Case {
     /// The `version` sections by their names.
     pub versions: BTreeMap<String, VersionText>,
     /// In the order of the file.
-    pub steps: Vec<Step>,
+    pub runs: Vec<CaseRun>,
 }
 
 /// A run of the script of a case.
 #[derive(Debug)]
-pub struct Step {
+pub struct CaseRun {
     /// The line in the file, from 1, of its `expect` section or of its test.
     pub line: usize,
     pub message: Vec<u8>,
@@ -70,14 +70,14 @@ impl Case {
 
     fn parse(text: &str) -> Result<Self, String> {
         let mut case = Self::default();
-        // What holds for the steps from here on: a later section takes the place of an earlier one.
+        // What holds for the runs from here on: a later section takes the place of an earlier one.
         let mut message = DEFAULT_MESSAGE.as_bytes().to_vec();
         let (mut envelope, mut world) = (Vec::new(), Vec::new());
         for section in sections(text) {
             let title = Line::parse(section.line, section.title)?;
             let is_escaped = title.arguments.last().is_some_and(|word| word == "escaped");
             let bytes = |is_message| section.bytes(is_escaped, is_message);
-            let step = |goal, line| Step {
+            let case_run = |goal, line| CaseRun {
                 line,
                 message: message.clone(),
                 envelope: envelope.clone(),
@@ -105,12 +105,12 @@ impl Case {
                 "check" => case.check = Some(section.lines()?),
                 "expect" => {
                     let goal = Goal::Expect(section.lines()?);
-                    case.steps.push(step(goal, section.line));
+                    case.runs.push(case_run(goal, section.line));
                 }
                 "true" | "false" => {
                     for (line, test) in section.tests() {
                         let goal = Goal::Test(test.into_bytes(), title.head == "true");
-                        case.steps.push(step(goal, line));
+                        case.runs.push(case_run(goal, line));
                     }
                 }
                 "version" => {
@@ -125,17 +125,17 @@ impl Case {
 
     /// Checks that the sections fit together.
     fn complete(self) -> Result<Self, String> {
-        let is_test = |step: &Step| matches!(step.goal, Goal::Test(..));
+        let is_test = |case_run: &CaseRun| matches!(case_run.goal, Goal::Test(..));
         if self.script.is_some() && self.setup.is_some() {
             return Err("both `script` and `setup`".into());
         }
-        if self.script.is_some() && self.steps.iter().any(is_test) {
+        if self.script.is_some() && self.runs.iter().any(is_test) {
             return Err("tests beside a script".into());
         }
-        if self.script.is_none() && (self.steps.is_empty() || !self.steps.iter().all(is_test)) {
+        if self.script.is_none() && (self.runs.is_empty() || !self.runs.iter().all(is_test)) {
             return Err("a script is missing".into());
         }
-        if self.steps.is_empty() && self.check.is_none() {
+        if self.runs.is_empty() && self.check.is_none() {
             return Err("nothing is expected".into());
         }
         Ok(self)

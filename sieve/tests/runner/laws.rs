@@ -24,8 +24,8 @@ pub fn cases(folder: &Path) -> Vec<Case> {
 pub fn scripts(case: &Case) -> Vec<Vec<u8>> {
     let mut scripts: Vec<Vec<u8>> = case.script.iter().cloned().collect();
     scripts.extend(case.includes.iter().map(|(_, _, source)| source.clone()));
-    for step in &case.steps {
-        if let Goal::Test(test, _) = &step.goal {
+    for case_run in &case.runs {
+        if let Goal::Test(test, _) = &case_run.goal {
             let setup = case.setup.as_deref().unwrap_or_default();
             scripts.push([setup, b"if ", test, b" { discard; }"].concat());
         }

@@ -48,7 +48,8 @@ pub fn normalise(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-/// Returns the place of a line among others: the lowest comes first.
+/// Returns the place of a line among others: the lowest comes first. As `inbox` has the place of
+/// the implicit keep, it stands for an explicit keep only if that is the last action.
 fn order(line: &Line) -> u8 {
     match line.head.as_str() {
         "implicit-keep" | "inbox" => 1,
@@ -62,8 +63,8 @@ fn order(line: &Line) -> u8 {
 fn drop_discard<T>(lines: &mut Vec<T>, line: impl Fn(&T) -> &Line) {
     const DELIVERIES: [&str; 8] =
         ["keep", "inbox", "fileinto", "create", "redirect", "redirect-list", "reject", "ereject"];
-    let mut is_idle = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
-    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut is_idle, true));
+    let mut has_no_effect = lines.iter().any(|own| DELIVERIES.contains(&line(own).head.as_str()));
+    lines.retain(|own| line(own).head != "discard" || !std::mem::replace(&mut has_no_effect, true));
 }
 
 fn action(action: &Action) -> PlanLine {

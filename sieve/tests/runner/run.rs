@@ -8,7 +8,7 @@ use restante_sieve::{
     Outcome, Plan, Position, RunLimits, Script, Severity, Version, check, run,
 };
 
-use super::case::{Case, Goal, Step, VersionText};
+use super::case::{Case, CaseRun, Goal, VersionText};
 use super::plan::{PlanLine, is_equal, lines, normalise};
 use super::version;
 use super::words::Line;
@@ -40,48 +40,49 @@ impl<'a> Runner<'a> {
     fn failures(&mut self) -> Vec<String> {
         let mut failures = Vec::new();
         let Some(source) = &self.case.script else {
-            for step in &self.case.steps {
-                failures.extend(self.test(step).err());
+            for case_run in &self.case.runs {
+                failures.extend(self.test(case_run).err());
             }
             return failures;
         };
         let checked = check(source, &self.compile);
         let index = LineIndex::new(source);
-        let may_fail = self.case.steps.iter().any(may_fail);
+        let may_fail = self.case.runs.iter().any(may_fail);
         if let Some(expected) = &self.case.check {
             failures.extend(compare_diagnostics(expected, &checked.diagnostics, &index));
         } else if checked.script.is_none() && !may_fail {
             failures.push(format!("errors: {}", errors(&checked.diagnostics, &index)));
         }
         let Some(script) = checked.script else {
-            if self.case.check.is_some() && !self.case.steps.is_empty() && failures.is_empty() {
+            if self.case.check.is_some() && !self.case.runs.is_empty() && failures.is_empty() {
                 failures.push("the script has errors and cannot run".into());
             }
             return failures;
         };
-        for step in &self.case.steps {
-            let result = self.expect(step, &script, &index);
-            failures.extend(result.err().map(|error| format!("line {}: {error}", step.line)));
+        for case_run in &self.case.runs {
+            let result = self.expect(case_run, &script, &index);
+            failures.extend(result.err().map(|error| format!("line {}: {error}", case_run.line)));
         }
         failures
     }
 
     /// Runs a test in a script of its own, which discards the message if the test is true. An error
     /// says that the result is not the expected one, or why there is none.
-    fn test(&self, step: &Step) -> Result<(), String> {
-        let Goal::Test(test, expected) = &step.goal else { return Ok(()) };
+    fn test(&self, case_run: &CaseRun) -> Result<(), String> {
+        let Goal::Test(test, expected) = &case_run.goal else { return Ok(()) };
         let mut source = self.case.setup.clone().unwrap_or_default();
         source.extend_from_slice(b"if ");
         source.extend_from_slice(test);
         source.extend_from_slice(b" { discard; }\n");
-        let at =
-            |what: String| format!("line {}: {}: {what}", step.line, String::from_utf8_lossy(test));
+        let at = |what: String| {
+            format!("line {}: {}: {what}", case_run.line, String::from_utf8_lossy(test))
+        };
         let checked = check(&source, &self.compile);
         let index = LineIndex::new(&source);
         let Some(script) = checked.script else {
             return Err(at(format!("errors: {}", errors(&checked.diagnostics, &index))));
         };
-        let (outcome, _) = self.run(step, &script).map_err(at)?;
+        let (outcome, _) = self.run(case_run, &script).map_err(at)?;
         if let Some(error) = &outcome.error {
             return Err(at(format!("the run fails: {error}")));
         }
@@ -89,19 +90,19 @@ impl<'a> Runner<'a> {
         if actual == *expected { Ok(()) } else { Err(at(format!("is {actual}"))) }
     }
 
-    /// Runs a script in the world of a step. An error says that the outcome breaks a law, or what
+    /// Runs a script in the world of a case. An error says that the outcome breaks a law, or what
     /// is wrong with the sections of the case.
-    fn run(&self, step: &Step, script: &Script) -> Result<(Outcome, TestMessage), String> {
-        let CaseWorld { mut host, separators } = CaseWorld::parse(&step.world)?;
+    fn run(&self, case_run: &CaseRun, script: &Script) -> Result<(Outcome, TestMessage), String> {
+        let CaseWorld { mut host, separators } = CaseWorld::parse(&case_run.world)?;
         host.protected_fields.clone_from(&self.compile.protected_fields);
-        // A script to include that has errors does not exist.
+        // Scripts to include that have errors are left out, and so are missing.
         for (location, name, source) in &self.case.includes {
             if let Some(script) = check(source, &self.compile).script {
                 host.scripts.insert((*location, name.clone()), Arc::new(script));
             }
         }
-        let message = TestMessage::new(step.message.as_slice());
-        let envelope = envelope(&step.envelope)?;
+        let message = TestMessage::new(case_run.message.as_slice());
+        let envelope = envelope(&case_run.envelope)?;
         let identity = Identity {
             addresses: &[AddressSpec::new("me", "example.org")],
             display_name: Some("Me"),
@@ -122,12 +123,12 @@ impl<'a> Runner<'a> {
     /// Runs the script of the case, and compares the outcome with an `expect` section.
     fn expect(
         &mut self,
-        step: &Step,
+        case_run: &CaseRun,
         script: &Script,
         index: &LineIndex<'_>,
     ) -> Result<(), String> {
-        let Goal::Expect(expected) = &step.goal else { return Ok(()) };
-        let (outcome, message) = self.run(step, script)?;
+        let Goal::Expect(expected) = &case_run.goal else { return Ok(()) };
+        let (outcome, message) = self.run(case_run, script)?;
         let (warnings, expected): (Vec<Line>, Vec<Line>) =
             expected.iter().cloned().partition(|line| line.head == "warns");
         for line in &warnings {
@@ -210,9 +211,9 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Returns whether a step expects that the run fails. Then the script may have errors, too.
-fn may_fail(step: &Step) -> bool {
-    matches!(&step.goal, Goal::Expect(lines) if lines.iter().any(|line| line.head == "fails"))
+/// Returns whether a run is expected to fail. Then the script may have errors, too.
+fn may_fail(case_run: &CaseRun) -> bool {
+    matches!(&case_run.goal, Goal::Expect(lines) if lines.iter().any(|line| line.head == "fails"))
 }
 
 /// Compares the error of a run with an expected one, whose kind and place may be left out. An
@@ -256,8 +257,8 @@ fn is_at(text: &str, position: Position) -> bool {
     }
 }
 
-/// Compares diagnostics with the lines of a `check` section. Returns what is reported if it is not
-/// as expected.
+/// Compares diagnostics with the lines of a `check` section, which `cases/README.md` describes.
+/// Returns what is reported if it is not as expected.
 fn compare_diagnostics(
     expected: &[Line],
     diagnostics: &[Diagnostic],
@@ -285,12 +286,13 @@ fn compare_diagnostics(
     };
     let has_warnings =
         heads("warning").all(|line| of(Severity::Warning).any(|own| is_meant(line, own)));
-    let has_others = heads("no").any(|line| {
+    let has_refused = heads("no").any(|line| {
+        // The first argument is the word `warning`.
         let rest =
             Line { arguments: line.arguments.iter().skip(1).cloned().collect(), ..line.clone() };
         of(Severity::Warning).any(|own| is_meant(&rest, own))
     });
-    let is_right = is_same && has_warnings && !has_others;
+    let is_right = is_same && has_warnings && !has_refused;
     (!is_right).then(|| format!("the check reports {}", texts(diagnostics.iter(), index)))
 }
 

@@ -21,7 +21,8 @@ pub fn describe(message: &dyn MessageView, edits: &MessageEdits) -> VersionText 
 }
 
 /// Returns whether two versions are equal, without regard to blanks around values. If there are
-/// edits beside those of the header, the order of fields and of edits does not count.
+/// edits beside those of the header, the order of fields and of edits does not count: it is the
+/// engine's choice.
 pub fn is_equal(expected: &VersionText, actual: &VersionText) -> bool {
     let texts = |version: &VersionText| {
         let mut header: Vec<String> = version.header.iter().map(|field| trimmed(field)).collect();

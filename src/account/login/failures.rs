@@ -47,7 +47,8 @@ pub struct TooManyFailures(pub Duration);
 
 /// How many failures one source may owe at a time, and the time that each costs.
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
-/// How many failures one account may owe, from all sources, and the time that each costs.
+/// How many failures one account may owe, from all sources together that did not log in to it
+/// before, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
 /// How many failures an account may owe from one source that logged in to it before, and the time
 /// that each costs.

@@ -74,8 +74,8 @@ impl Fixture {
             .collect()
     }
 
-    /// Repairs all that is wrong, and returns how many faults were left because the store does not
-    /// have the right row.
+    /// Repairs all that is wrong, and asserts that a check then finds nothing. Returns how many
+    /// faults the repair counted as not repairable.
     fn repair(&self) -> u64 {
         let done = self
             .store
@@ -303,8 +303,8 @@ fn damaged_account_does_not_affect_others() {
             Err(Error::Corrupt { .. })
         ));
         assert!(matches!(fixture.directory.identity(fixture.bob), Err(Error::Corrupt { .. })));
+        // Other accounts and their addresses can be changed.
         fixture.directory.update(fixture.ann, |row| row.active = true).unwrap();
-        // The addresses of other accounts can be changed.
         let new = address("new@example.org");
         fixture.directory.add_alias(fixture.ann, &new).unwrap();
         fixture.directory.remove_alias(fixture.ann, &new).unwrap();
@@ -394,6 +394,7 @@ fn damage_counts_as_logged_until_it_is_repaired() {
     let reported = || fixture.directory.0.reported.lock().len();
     fixture.write(Table::Addresses, b"lee@example.org", None);
     for _ in 0..3 {
+        // After a change the directory is read again, with the damage.
         fixture.directory.update(fixture.bob, |row| row.active = true).unwrap();
         assert_eq!((fixture.mail("lee@example.org"), reported()), ("later", 1));
     }

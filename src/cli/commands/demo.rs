@@ -193,6 +193,7 @@ fn configuration(dir: &Path, relay: u16) -> Config {
     config.control.socket = dir.join("control");
     config.relay.port = relay;
     config.relay.tls = TlsValue::None;
+    // The sink takes no larger message.
     config.limits.message = ByteSize(16 << 20);
     config
 }

@@ -77,6 +77,7 @@ pub(in crate::cli) fn run(
 }
 
 fn keygen(args: &KeygenArgs, json: bool) -> Result<(), Failure> {
+    // An address literal in brackets is well-formed, too, but has no zone.
     for (what, name) in [("domain", &args.domain), ("selector", &args.selector)] {
         if !domain_is_well_formed(name) || name.starts_with('[') {
             return Err(Failure::new(exit::USAGE, format!("`{name}` is not a {what}")));

@@ -274,6 +274,10 @@ mod tests {
         assert_eq!(quoted, json!({"header": ["Delivered-To", r#""\"a \\b\"@x""#]}));
         assert!(filter(&parse_options(&["--filter", "{"]), None, None).is_err());
         assert!(filter(&parse_options(&["--smaller", "much"]), None, None).is_err());
+    }
+
+    #[test]
+    fn position_may_be_negative() {
         assert_eq!(parse_options(&["--position", "-3"]).position, Some(-3));
     }
 

@@ -237,9 +237,9 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     Ok(())
 }
 
-/// Changes all selected messages by one call, or each named message by a call of its own. The first
-/// named message that cannot be changed ends the command; `--json` then prints what was changed
-/// before.
+/// Changes all selected messages by one call, or each named message by a call of its own, for which
+/// only the account of the filter counts. The first named message that cannot be changed ends the
+/// command; `--json` then prints what was changed before.
 async fn change<M>(
     selected: &QueueSelectionArgs,
     done: &str,

@@ -97,9 +97,10 @@ async fn request(port: u16) -> (TcpStream, String) {
 }
 
 #[test]
-fn one_address_has_one_share_of_the_connections_of_all_public_listeners() {
+fn connections_of_one_address_are_counted_over_all_public_listeners() {
     let dir = tempfile::tempdir().unwrap();
     runtime().unwrap().block_on(async {
+        // Nothing is sent, so the port of the relay does not matter.
         let mut config = config(dir.path(), 1);
         let mut ports = Vec::new();
         for _ in 0..2 {
@@ -109,6 +110,7 @@ fn one_address_has_one_share_of_the_connections_of_all_public_listeners() {
         let ports: Vec<u16> = ports.into_iter().map(|(port, _)| port).collect();
         let listen = |port: &u16| ListenValue::Tcp { host: "127.0.0.1".into(), port: *port };
         config.http.listen = Some(ports.iter().map(listen).collect());
+        // A quarter of them would be less than what one address may have in any case.
         config.http.connections = 100;
         let service = Service::start(config, Arc::new(clock::SystemClock)).await.unwrap();
         let mut open = Vec::new();

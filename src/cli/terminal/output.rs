@@ -150,6 +150,10 @@ mod tests {
     #[test]
     fn text_from_outside_cannot_control_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\u{202e}c\rd\ne\u{2028}f"), "a [2Jbc d e f");
+    }
+
+    #[test]
+    fn short_text_counts_characters_and_its_ellipsis() {
         assert_eq!(short("häufig", 4), "häu…");
     }
 

@@ -140,7 +140,7 @@ fn place(script: Option<&str>, line: u32) -> String {
 }
 
 /// Returns what is printed without `--json`: diagnostics, the trace, the actions, and what the run
-/// needed and could not be told.
+/// needed but is not known here.
 fn text(answer: &SieveTestAnswer) -> String {
     let mut lines: Vec<String> = answer.check.text.lines().map(str::to_owned).collect();
     let Some(outcome) = &answer.outcome else { return lines.join("\n") };

@@ -291,7 +291,10 @@ impl Importer<'_> {
                             counts.deleted += 1;
                             progress.advance(size, || counts.summary());
                         }
-                        Err(error) => counts.fail(progress, &name, &error),
+                        Err(error) => {
+                            counts.fail(progress, &name, &error);
+                            progress.advance(size, || counts.summary());
+                        }
                         Ok(mailbox) => {
                             if message.flags.is_cut {
                                 counts.cut_keywords(progress, &name);
@@ -322,10 +325,8 @@ impl Importer<'_> {
         progress: &mut ByteProgress,
         counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
-        match self.pending.pop_front() {
-            Some((name, size, task)) => self.finish(&name, size, task, progress, counts).await,
-            None => Ok(()),
-        }
+        let Some((name, size, task)) = self.pending.pop_front() else { return Ok(()) };
+        self.finish(&name, size, task, progress, counts).await
     }
 
     /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be. In
@@ -480,10 +481,8 @@ fn report(
     }
     counts.scripts.iter().for_each(|script| script.write(args.dry_run));
     let would = if args.dry_run { "would be " } else { "" };
-    let (messages, mailboxes) = (
-        counted(counts.added, "message", "messages"),
-        counted(counts.mailboxes as u64, "mailbox", "mailboxes"),
-    );
+    let messages = counted(counts.added, "message", "messages");
+    let mailboxes = counted(counts.mailboxes as u64, "mailbox", "mailboxes");
     let mut line = format!("{messages} {would}imported from {mailboxes}");
     for (count, what) in [
         (counts.joined, "added to one more mailbox"),

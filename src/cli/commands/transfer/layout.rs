@@ -310,8 +310,8 @@ impl<'a> LedgerWriter<'a> {
                 let mut file = self.folder.file_to_write(self.name)?;
                 let end = file.seek(io::SeekFrom::End(0))?;
                 if let Some((begin, _)) = self.cut_line.filter(|(_, known)| *known == end) {
-                    // An interrupted export left this line incomplete. It would count if another
-                    // one followed it. A file that has grown since is left as it is.
+                    // An interrupted export left this line incomplete. Together with the next one
+                    // it would be one wrong line. A file that has grown since is left as it is.
                     file.set_len(begin)?;
                     file.seek(io::SeekFrom::Start(begin))?;
                 }
@@ -347,7 +347,8 @@ impl<'a> MboxWriter<'a> {
         while let Some(entry) = reader.read()? {
             match entry {
                 MboxEntry::Mail(mail) => match mail.id {
-                    // An incomplete message is the last one; it is written again.
+                    // An incomplete message is the last one; it is written again. If it ends before
+                    // its id, `begun` tells that an export wrote it.
                     _ if mail.begun => break,
                     Some(_) if !mail.whole => break,
                     Some(id) => {

@@ -2,8 +2,8 @@
 //! a user, so scripts are looked for in it. Messages are not read.
 //!
 //! Path and role are those of the mailbox's card (`MailboxPath::of_card`). Without a valid card,
-//! the names of the folders give the path. A Maildir in a home is not named after its folder: its
-//! own messages are those of the Inbox.
+//! the names of the folders give the path. A Maildir with one of the usual names right in a home
+//! (`HOME_MAILDIRS`) is not named after its folder: its own messages are those of the Inbox.
 
 use std::io;
 use std::path::Path;
@@ -91,7 +91,7 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         Some(Format::Maildir) => {
             return Err(io::Error::other("this is a file, but a Maildir is a folder"));
         }
-        // An empty file is a mailbox without messages if it has the name of one.
+        // An empty `.mbox` file is a mailbox without messages.
         None if is_mbox(&root, &name)? || (info.size == 0 && ends_with(&name, b".mbox")) => {
             Files::Mbox(name, info.size)
         }

@@ -226,6 +226,7 @@ fn truncated_files_are_written_again() {
                 cut += 1;
             }
         }
+        // The last line of a ledger is cut, too.
         let ledger = dir.path().join("Lists/rust/.restante-keywords");
         if format == Format::Eml {
             let content = fs::read(&ledger).unwrap();
@@ -330,7 +331,13 @@ fn pipes_and_folders_are_not_read() {
     assert!(found.sources.is_empty() && found.skipped.is_empty());
     let folder = Folder::open(dir.path()).unwrap();
     assert!(folder.file(b"y.eml").unwrap().is_none() && folder.file(b"x.eml").unwrap().is_none());
-    // That `..` exists already is no error.
+}
+
+#[test]
+fn bad_names_create_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    // `..` exists already, so it is no error, and nothing is created.
     for bad in [&b".."[..], b"a/b", b"a\0"] {
         assert!(folder.create_new(bad, b"").is_err() || bad == b"..", "{}", bad.escape_ascii());
     }

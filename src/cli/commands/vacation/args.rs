@@ -74,8 +74,8 @@ pub enum VacationCommand {
     },
 }
 
-/// The account of a command that has no other positional argument, so that `--account` may be left
-/// out before it.
+/// The account of a command that has no other positional argument. It may be given without
+/// `--account`.
 #[derive(Debug, Args)]
 pub struct PositionalAccountArgs {
     /// The same as --account.

@@ -78,7 +78,7 @@ fn other_files_are_no_scripts() {
 }
 
 #[test]
-fn maildir_in_a_home_has_the_inbox_itself() {
+fn messages_of_a_maildir_in_a_home_are_those_of_the_inbox() {
     let home = home();
     for sub in ["Maildir/cur", "Maildir/.Lists.rust/cur", "archive/cur"] {
         fs::create_dir_all(home.path().join(sub)).unwrap();
@@ -92,7 +92,7 @@ fn maildir_in_a_home_has_the_inbox_itself() {
 }
 
 #[test]
-fn mailbox_named_sieve_is_one() {
+fn folder_of_messages_named_sieve_is_a_mailbox() {
     let tree = tempfile::tempdir().unwrap();
     fs::create_dir(tree.path().join("sieve")).unwrap();
     fs::write(tree.path().join("sieve/1.eml"), "Subject: a\n\nb\n").unwrap();

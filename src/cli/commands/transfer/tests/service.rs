@@ -203,6 +203,7 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
 fn hostile_and_odd_mail_goes_through_the_service() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
+        // A third of the messages, so that the test stays short.
         let mail: MailboxContents = mail().into_iter().step_by(3).collect();
         let (from, to) = (bed.dir.path().join("from"), bed.dir.path().join("to"));
         write(&from, Format::Maildir, &mail);
@@ -211,7 +212,7 @@ fn hostile_and_odd_mail_goes_through_the_service() {
         let read = read_back(&to, Some(Format::Mbox));
         assert_eq!(read.len(), mail.len());
         for ((place, at), wanted) in &mail {
-            // An account has one Inbox.
+            // In an account, a mailbox named Inbox without a parent is the Inbox.
             let key =
                 if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
             assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
@@ -389,6 +390,7 @@ fn scripts_of_a_home_are_imported_once_and_the_active_one_is_active() {
         bed.import(ann, &[&home], |args| args.dry_run = true).await.unwrap_err();
         bed.import(ann, &[&home], |args| args.without_scripts = true).await.unwrap();
         bed.import(ann, &[&home], |args| args.mailbox = Some("Old".into())).await.unwrap();
+        // None of these has imported a script.
         assert_eq!(bed.append_script(ann, "main", "keep;").await["outcome"], "added");
         for _ in 0..2 {
             let failure = bed.import(ann, &[&home], |_| ()).await.unwrap_err();
