@@ -128,9 +128,9 @@ pub struct MaintainedListing {
 }
 
 impl MaintainedListing {
-    /// Returns a complete and empty listing whose history begins at `low`.
+    /// Returns a complete listing without emails whose history begins at `low`.
     #[must_use]
-    pub fn standard(filter: ListingFilter, low: ModSeq) -> Self {
+    pub fn empty(filter: ListingFilter, low: ModSeq) -> Self {
         let stats = ListingStats { low, ..ListingStats::default() };
         Self {
             filter,

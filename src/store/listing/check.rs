@@ -142,7 +142,7 @@ impl Checker<'_> {
                 Some(entry) => entry.stage = ListingStage::Complete,
                 None => {
                     listings
-                        .push(MaintainedListing::standard(filter, self.state_or_fresh().modseq));
+                        .push(MaintainedListing::empty(filter, self.state_or_fresh().modseq));
                 }
             }
         }
