@@ -112,7 +112,8 @@ async fn converse(stream: impl ByteStream + 'static, commands: &[u8]) -> Vec<Str
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
     let server = server(|_| {}, Ceiling::new(10, 1 << 20)).await;
-    for size in [0, 10, 999, 1001, 300_000] {
+    // With its line end, a line of 998 bytes is the longest message that is not large.
+    for size in [0, 10, 998, 999, 300_000] {
         let line = "x".repeat(size);
         let commands = format!(
             "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<unknown@b>\r\nRCPT TO:<c@b>\r\n\
@@ -138,8 +139,6 @@ async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
         );
     }
     assert_eq!(server.service.messages.lock().len(), 10);
-    let files = std::fs::read_dir(server.dir.path()).unwrap().count();
-    assert!(files <= 1, "the directory has the socket and no bodies");
 }
 
 #[tokio::test]
@@ -154,6 +153,7 @@ async fn refuses_messages_and_connections_beyond_the_limits() {
     // The replies to the message, NOOP and QUIT.
     assert!(replies[replies.len() - 3].starts_with("452 4.3.1"), "{replies:?}");
     assert!(replies[replies.len() - 2].starts_with("250 2.0.0"));
+    // Time for the server to end this connection, and then to take the next one.
     sleep(Duration::from_millis(20)).await;
     let first = connect().await.unwrap();
     sleep(Duration::from_millis(20)).await;
@@ -214,8 +214,8 @@ async fn the_reply_to_a_large_message_says_whether_space_or_something_else_is_mi
         let reply = send_line(&server, 900_000).await;
         assert!(reply.starts_with(expected), "{reply}");
     }
-    let header = server.service.messages.lock().pop().unwrap();
-    assert!(header.iter().all(|byte| *byte == b'x' || byte.is_ascii_whitespace()));
+    let message = server.service.messages.lock().pop().unwrap();
+    assert!(message.strip_suffix(b"\r\n").unwrap().iter().all(|byte| *byte == b'x'));
     assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
 }
 

@@ -129,8 +129,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
-    /// Returns the login, or `None` if the password is wrong or nobody has the name; this is
-    /// counted as a failure. An error, here and below, is not.
+    /// Returns the login, or `None` if the password is wrong or nobody has the name; only `None` is
+    /// counted as a failure.
     async fn check_password(
         &self,
         name: String,
@@ -155,8 +155,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
-    /// Returns the login, or `None` if the token is not valid; this is counted as a failure of the
-    /// source.
+    /// Returns the login, or `None` if the token is not valid; only `None` is counted as a failure,
+    /// of the source.
     fn check_token(&self, token: &str) -> Result<Option<Login>, Refused> {
         let logins = self.passwords.logins();
         let login = logins.log_in_with_token(token)?;
