@@ -230,7 +230,7 @@ async fn files_of_large_messages_are_begun_on_no_thread_of_the_async_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_end() {
+async fn a_message_that_is_too_large_frees_its_memory_and_file_before_it_ends() {
     let ceiling = Ceiling::new(10, 1 << 20);
     let server = server(|settings| settings.max_message = 200_000, ceiling.clone()).await;
     let files = server.dir.path().join("files");
