@@ -72,7 +72,8 @@ pub fn all_fields_are_seen(header: &[u8]) -> bool {
     header.len() <= MAX_HEADER_BYTES && lines() <= MAX_HEADER_FIELDS
 }
 
-/// The rest of the value of a field is stored, but not read.
+/// The rest of the value of a field is stored, but not read. Of a list of message ids, it is the
+/// middle that is not read.
 pub const MAX_FIELD_BYTES: usize = 256 * 1024;
 /// Bytes before a header: a byte order mark, blank lines, or lines of a mailbox file.
 pub const MAX_PREAMBLE_BYTES: usize = 4096;

@@ -103,7 +103,7 @@ impl RetrySchedule {
     /// makes it longer, by a quarter at 255.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
-        let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
+        let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
         let delay = self.first.saturating_mul(factor).min(self.longest);
         delay.saturating_add(delay / 4 * u32::from(jitter) / 255)
     }

@@ -51,6 +51,7 @@ impl DeliveryService for RecordingService {
     ) -> Vec<Reply> {
         // Tests that set `bodies` send only large messages.
         assert_eq!(streamed.is_some(), matches!(*self.bodies.lock(), Some(Ok(_))));
+        // A delivery takes a while.
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} bytes", message.size());
         self.messages.lock().push(message.header().raw().to_vec());
@@ -179,6 +180,7 @@ async fn stop_ends_idle_sessions_and_lets_a_message_finish() {
     let mut busy = UnixStream::connect(&path).await.unwrap();
     busy.write_all(b"LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\nhalf").await.unwrap();
     let idle = tokio::spawn(converse(UnixStream::connect(&path).await.unwrap(), b"LHLO c\r\n"));
+    // Time for both sessions to wait for input.
     sleep(Duration::from_millis(50)).await;
     server.switch.stop();
     assert!(idle.await.unwrap().last().unwrap().starts_with("421 4.3.2"));

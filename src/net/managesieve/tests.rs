@@ -394,6 +394,7 @@ async fn client_that_does_not_read_does_not_delay_a_stop() {
     assert_eq!(ann.say(&put).await, "OK\r\n");
     let commands = "GETSCRIPT \"a\"\r\n".repeat(1000);
     ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    // Time for the answers to fill the buffers of the connection.
     sleep(Duration::from_millis(300)).await;
     server.switch.stop();
     let until = Instant::now() + CLOSING_TIMEOUT + Duration::from_secs(5);
