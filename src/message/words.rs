@@ -212,8 +212,8 @@ impl SearchRun {
             return;
         }
         let (mut c, mut from) = (c, from);
-        // Only Hangul is composed again, here a vowel or a final consonant with what is before it:
-        // people search by its composed characters.
+        // Only Hangul is composed again, because people search for its composed characters: a vowel
+        // or a final consonant, with the character before it.
         if matches!(u32::from(c), 0x1161..=0x11ff)
             && let Some(last) = self.plain.chars().next_back()
             && let Some(composed) = compose(last, c)

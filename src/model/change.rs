@@ -57,6 +57,7 @@ pub struct Change {
     pub types: Vec<(DataType, ModSeq)>,
     /// Whether a push subscription of the account was created or changed.
     pub writes_push_subscription: bool,
-    /// Whether the engine holds remains of deleted rows, until upkeep clears them.
+    /// Whether many neighbouring rows were deleted, so that upkeep should clear their remains in the
+    /// engine.
     pub remains: bool,
 }
