@@ -57,7 +57,7 @@ pub struct Change {
     pub types: Vec<(DataType, ModSeq)>,
     /// Whether a push subscription of the account was created or changed.
     pub writes_push_subscription: bool,
-    /// Whether many neighbouring rows were deleted, so that upkeep should clear their remains in the
-    /// engine.
+    /// Whether many neighbouring rows were deleted, so that upkeep should clear their remains
+    /// (`Engine::clear_remains`).
     pub remains: bool,
 }

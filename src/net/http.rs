@@ -98,7 +98,7 @@ pub struct Backend {
     pub store: Store,
     pub directory: Directory,
     pub deliver: Arc<DeliverFn>,
-    /// A request keeps the settings with which it began.
+    /// The methods of one request all use the same settings.
     pub settings: LiveValue<ControlSettings>,
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,
