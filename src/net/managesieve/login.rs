@@ -81,12 +81,13 @@ impl<'a> LoginDriver<'a> {
             },
             Question::Proof { authorization, name, keys } => {
                 let login = self.passwords.logins().log_in_with_scram(&name, &keys);
-                login.map_err(Refused::from).and_then(|login| {
-                    if let (Some(attempt), true) = (self.attempt.take(), login.is_some()) {
-                        attempt.cancel_charge();
-                    }
-                    self.authorize(login, authorization)
-                })
+                match (self.attempt.take(), &login) {
+                    (Some(attempt), Ok(Some(_))) => attempt.cancel_charge(),
+                    (Some(attempt), Err(_)) => attempt.withdraw(),
+                    // The attempt stays charged.
+                    _ => {}
+                }
+                login.map_err(Refused::from).and_then(|login| self.authorize(login, authorization))
             }
             Question::Password { authorization, name, password } => self
                 .check_password(name, password)
