@@ -1,4 +1,4 @@
-//! Which data types of an account a commit changed.
+//! Which data types of an account a commit changed, for the listeners of `Store::on_change`.
 
 use super::id::{AccountId, ModSeq};
 
