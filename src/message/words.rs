@@ -1,9 +1,9 @@
 //! Splits a text into words in the form that search compares, with the place of each.
 //!
 //! - Words are NFKD, case folded, without combining and zero-width marks; Hangul is composed again.
-//! - A text is first divided into runs. A run has ASCII letters, ASCII digits, and any characters
-//!   outside ASCII, also punctuation. A run of ASCII is one word (the fast path), any other is
-//!   split by the rules of Unicode. Both agree on ASCII, which a test checks.
+//! - A text is first divided into runs of ASCII letters, ASCII digits, and all characters outside
+//!   ASCII. A run of ASCII is one word (the fast path), any other is split by the rules of Unicode.
+//!   Both agree on ASCII, which a test checks.
 //! - Scripts without spaces between words, and Hangul, whose words take particles, give each
 //!   character and each pair of neighbours as a word. A search term of one character is found by
 //!   itself, a longer one by its pairs in a row. No pair reaches across punctuation.
@@ -45,7 +45,7 @@ pub struct WordSplitter {
     folded: SearchRun,
 }
 
-/// Blanks after a text. They end its last run, and let eight bytes be read from any place in it.
+/// Blanks after a text, so that eight bytes can be read from any place in it.
 const PADDING: &str = "        ";
 
 impl WordSplitter {
@@ -130,8 +130,7 @@ impl<'a> AsciiWord<'a> {
     }
 }
 
-/// Calls `each` with the begin and the end of every run in a text. The last byte of the text must
-/// not belong to a run.
+/// Calls `each` with the begin and the end of every run in a text.
 #[inline]
 fn each_run(text: &[u8], mut each: impl FnMut(usize, usize)) {
     let (blocks, rest) = text.as_chunks::<64>();
@@ -213,8 +212,8 @@ impl SearchRun {
             return;
         }
         let (mut c, mut from) = (c, from);
-        // Only Hangul is composed again, here a vowel or a final consonant with what is before it:
-        // people search by its composed characters.
+        // Only Hangul is composed again, because people search for its composed characters: a vowel
+        // or a final consonant, with the character before it.
         if matches!(u32::from(c), 0x1161..=0x11ff)
             && let Some(last) = self.plain.chars().next_back()
             && let Some(composed) = compose(last, c)

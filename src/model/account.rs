@@ -86,7 +86,8 @@ impl std::fmt::Debug for ScramKeys {
 }
 
 impl AccountRow {
-    /// Returns an active account with all other settings at their defaults.
+    /// Returns an active account with all other settings at their defaults. The directory sets
+    /// `addresses`.
     #[must_use]
     pub fn new(name: impl Into<String>, primary: Address, created: UtcMillis) -> Self {
         Self {

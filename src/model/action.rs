@@ -115,7 +115,7 @@ pub enum ActionState {
     Held,
     /// Waits for the action `Action::after`.
     Blocked,
-    /// Failed for good; kept for the owner to see.
+    /// Failed for good; kept for the owner to see, until somebody retries or removes it.
     Failed,
     /// Sent; kept for some time for the owner to see.
     Sent,

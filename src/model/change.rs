@@ -1,4 +1,4 @@
-//! Which data types of an account a commit changed.
+//! Which data types of an account a commit changed, for the listeners of `Store::on_change`.
 
 use super::id::{AccountId, ModSeq};
 
@@ -57,6 +57,7 @@ pub struct Change {
     pub types: Vec<(DataType, ModSeq)>,
     /// Whether a push subscription of the account was created or changed.
     pub writes_push_subscription: bool,
-    /// Whether the engine holds remains of deleted rows, until upkeep clears them.
+    /// Whether many neighbouring rows were deleted, so that upkeep should clear their remains
+    /// (`Engine::clear_remains`).
     pub remains: bool,
 }

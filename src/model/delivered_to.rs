@@ -15,7 +15,8 @@ pub const SEARCH_TEXT_PREFIX: &str = "delivered-to ";
 const NAME: &[u8] = b"delivered-to";
 /// The longest value that becomes a search text.
 const MAX_BYTES: usize = 255;
-/// A field below this number of lines is `Unclear`.
+/// A field that is not among these first lines is `Unclear`. `message::trace` writes it into the
+/// second.
 const MAX_LINES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,8 @@ impl DeliveredTo {
     #[must_use]
     pub fn parse(trace: &[u8]) -> Self {
         let lines: Vec<&[u8]> = trace.split(|byte| *byte == b'\n').collect();
-        // A parser of headers may skip a first line that begins like this.
+        // A parser of headers may skip a first line that begins with no letter, or with the `From `
+        // of mailbox files.
         if trace.first().is_some_and(|first| !first.is_ascii_alphabetic() || *first == b'F') {
             return Self::Unclear;
         }

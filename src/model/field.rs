@@ -38,8 +38,7 @@ pub fn band_of(field: u16) -> u32 {
     if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }
 }
 
-/// Returns the field of a position, which must be in the band of a field. Of a band above 16, which
-/// no field can have, it returns 0.
+/// Returns the field of a position; 0 if the band is above 16, which no field has.
 #[must_use]
 pub fn field_at(position: u32) -> u16 {
     match position >> BAND_BITS {

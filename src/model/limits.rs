@@ -72,7 +72,8 @@ pub fn all_fields_are_seen(header: &[u8]) -> bool {
     header.len() <= MAX_HEADER_BYTES && lines() <= MAX_HEADER_FIELDS
 }
 
-/// The rest of the value of a field is stored, but not read.
+/// The rest of the value of a field is stored, but not read. Of a list of message ids, it is the
+/// middle that is not read.
 pub const MAX_FIELD_BYTES: usize = 256 * 1024;
 /// Bytes before a header: a byte order mark, blank lines, or lines of a mailbox file.
 pub const MAX_PREAMBLE_BYTES: usize = 4096;
@@ -221,8 +222,8 @@ pub const MAX_PASSWORDS: usize = 16;
 pub const MAX_TOKENS: usize = 64;
 /// Of the name of a password or a token.
 pub const MAX_SECRET_NAME_BYTES: usize = 128;
-/// Of an account, with those that are kept for the owner to see. There may be as many reports in
-/// addition, because each report is about another action or a delivery.
+/// Of an account, with those that are kept for the owner to see. A report is queued up to twice
+/// this number, because the actions on which it reports may fill the queue.
 pub const MAX_QUEUED_ACTIONS: u64 = 100_000;
 /// RFC 8620 §2, maxSizeRequest.
 pub const MAX_REQUEST_BYTES: usize = 10_000_000;
@@ -260,8 +261,8 @@ pub const MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT: u64 = 64 * 1024 * 1024;
 pub const FREE_REQUEST_BYTES: u64 = 64 * 1024;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Uploads and appended messages that may arrive at once, in files. If `MAX_CONCURRENT_UPLOADS` of
-/// the largest size are more, that is the bound.
+/// Bytes of uploads and imported messages that are being received, mostly in files. The bound is
+/// higher if `MAX_CONCURRENT_UPLOADS` uploads of the largest size need more.
 pub const MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT: u64 = 256 * 1024 * 1024;
 /// All accounts together may have this many times the arriving bytes of one account.
 pub const MAX_FULL_UPLOADERS: u64 = 8;

@@ -2,8 +2,8 @@
 //!
 //! - A listing is a mailbox, a filter and a shape (`docs/storage.md`, "Listings").
 //! - A filter is maintained in all its shapes together: filters of emails in both shapes, filters
-//!   of threads in the shape `Threads` only. Otherwise one flag would write a row for each email of
-//!   the thread.
+//!   of threads in the shape `Threads` only. In the shape `Emails`, one flag would write a row for
+//!   each email of the thread.
 //! - A listing that is made on demand is filled from the newest email to the oldest, up to its
 //!   frontier. It is not read before it is complete.
 
@@ -128,9 +128,9 @@ pub struct MaintainedListing {
 }
 
 impl MaintainedListing {
-    /// Returns a complete and empty listing whose history begins at `low`.
+    /// Returns a complete listing without emails whose history begins at `low`.
     #[must_use]
-    pub fn standard(filter: ListingFilter, low: ModSeq) -> Self {
+    pub fn empty(filter: ListingFilter, low: ModSeq) -> Self {
         let stats = ListingStats { low, ..ListingStats::default() };
         Self {
             filter,

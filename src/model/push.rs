@@ -14,7 +14,7 @@ pub struct PushSubscription {
     pub url: String,
     /// The keys with which pushes are encrypted (RFC 8291); with `None` they are not.
     pub keys: Option<PushKeys>,
-    /// The code that was sent to the URL.
+    /// The verification code, which is sent to the URL.
     pub code: String,
     /// Whether the client sent the code back. Before that, no changes are pushed.
     pub is_verified: bool,

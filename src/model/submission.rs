@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn report_updates_only_its_recipient_and_sent_mail() {
+    fn report_updates_the_recipient_that_it_names_unless_queued_or_canceled() {
         let said = report(Some("1@example.org"), None, "bob@example.net");
         let mut one = submission(None);
         one.apply_report(&said, Some(EmailId(1)));

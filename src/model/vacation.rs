@@ -48,9 +48,9 @@ pub struct VacationResponse {
 }
 
 impl VacationResponse {
-    /// Whether `other` differs in what its replies say or in when they are sent. Excluded senders,
-    /// audience, organisation, copies, report, absence and generation are not compared: one more
-    /// excluded sender must not cause second replies to all others.
+    /// Whether `other` differs so much that senders who were told may get another reply. Excluded
+    /// senders, audience, organisation, copies, report, absence and generation are not compared:
+    /// one more excluded sender must not cause second replies to all others.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
         let plain = |response: &Self| Self {

@@ -1,7 +1,7 @@
 //! JMAP over HTTP, on the control socket and on public listeners.
 //!
 //! - `control` identifies the caller by the Unix user of the client; `public` by a login (`auth`).
-//!   Both serve the same `routes`.
+//!   Both serve `routes`; `control` has further paths for administration.
 //! - Time and memory of a request are bounded before it is read.
 //! - A refusal has problem details (RFC 7807).
 
@@ -98,7 +98,7 @@ pub struct Backend {
     pub store: Store,
     pub directory: Directory,
     pub deliver: Arc<DeliverFn>,
-    /// A request keeps the settings with which it began.
+    /// The methods of one request all use the same settings.
     pub settings: LiveValue<ControlSettings>,
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,

@@ -391,8 +391,8 @@ impl IncomingBody {
         }
     }
 
-    /// Appends bytes. `announced` is the size of the message, if the client announced it. An error,
-    /// here and below, is the reply that refuses the message.
+    /// Appends bytes. `announced` is the size of the message, if the client announced it. The error
+    /// of this method, and of `write` and `finish`, is the reply that refuses the message.
     async fn add<D: DeliveryService>(
         &mut self,
         bytes: &[u8],

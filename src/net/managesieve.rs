@@ -300,7 +300,10 @@ impl Driver {
         let text = tokio::select! {
             biased;
             () = self.stop.wait() => STOPPING,
-            () = sleep_until(deadline) => "the client was idle for too long",
+            () = sleep_until(deadline) => match session.is_logged_in() {
+                true => "the client was idle for too long",
+                false => "the client did not log in in time",
+            },
             read = stream.read_buf(input) => return Ok(read? != 0),
         };
         session.shut(Some(Code::TryLater), text);

@@ -2,9 +2,9 @@
 
 use crate::model::{ActionKind, Address};
 
-/// Returns a digest of the kind, the sender, the recipients in any order, and `about`, which tells
-/// actions apart that are equal otherwise. Each part is preceded by its length, so that different
-/// parts never give the same input.
+/// Returns a digest of the kind, the sender and the recipients (folded, and these in any order),
+/// and `about`, which tells actions apart that are equal otherwise. Each part is preceded by its
+/// length, so that different parts never give the same input.
 #[must_use]
 pub fn coalescing_key(
     kind: ActionKind,

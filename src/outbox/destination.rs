@@ -8,7 +8,7 @@
 //! - Rests are measured by monotonic time.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends first is
 //!   forgotten. The number of domains for which refusals of single recipients are counted has the
-//!   same bound; there, all these counts begin anew.
+//!   same bound; at the bound, all these counts begin anew.
 
 use std::collections::BTreeMap;
 
@@ -117,12 +117,12 @@ impl Destinations {
         jitter: u8,
     ) {
         if self.troubles.len() >= MAX_DESTINATIONS && !self.troubles.contains_key(&domain) {
-            let oldest = self
+            let first = self
                 .troubles
                 .iter()
                 .min_by_key(|(_, trouble)| trouble.until)
                 .map(|(domain, _)| *domain);
-            oldest.map(|oldest| self.troubles.remove(&oldest));
+            first.map(|first| self.troubles.remove(&first));
         }
         self.troubles.entry(domain).or_default().record_refusal(now, pace, jitter);
     }

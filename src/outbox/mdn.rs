@@ -97,7 +97,7 @@ impl MdnRequest {
             return Some(format!("it wants {attribute}, which is not known here (RFC 8098 §2.2)"));
         }
         if self.to.len() > MAX_NOTIFIED {
-            return Some(format!("more than {MAX_NOTIFIED} people are to be told"));
+            return Some(format!("more than {MAX_NOTIFIED} people are to be notified"));
         }
         if sending == SendingMode::Manual {
             return None;
@@ -111,7 +111,8 @@ impl MdnRequest {
         match (self.return_paths.as_slice(), self.to.as_slice()) {
             ([Some(path)], [to]) if is_sender(to, path) => None,
             _ => Some(
-                "who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)"
+                "not only the envelope sender would be notified: the owner must be asked (RFC 8098 \
+                 §2.1)"
                     .into(),
             ),
         }

@@ -103,7 +103,7 @@ impl RetrySchedule {
     /// makes it longer, by a quarter at 255.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
-        let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
+        let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
         let delay = self.first.saturating_mul(factor).min(self.longest);
         delay.saturating_add(delay / 4 * u32::from(jitter) / 255)
     }
@@ -126,14 +126,14 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A later end of the lifetime was written while the clock was wrong; or the owner chose a later
-    // time to send, and the action is tried by hand before that time.
+    // An end of the lifetime later than this was written while the clock was wrong; or the owner
+    // chose a later time to send, and the action is tried by hand before that time.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
     // `NoSmtpUtf8`, and `EightBit` after the conversion, fail a recipient, but are no progress: the
-    // recipients that still wait are not tried at once. (A reply, for which `Unknown` counts as
-    // sent, has only one recipient.)
+    // recipients that still wait are not tried at once. (After `Unknown` for a reply none waits,
+    // because a reply has only one recipient.)
     let (mut has_progress, mut is_converted) = (false, false);
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();

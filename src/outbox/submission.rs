@@ -49,8 +49,8 @@ pub enum BadEnvelope {
 /// (`maxDelayedSend`). Of two recipients with the same folded address, the first is kept.
 ///
 /// # Errors
-/// `NoRecipients` and `TooMany` by their number; `Property` for an invalid sender or parameter;
-/// else `Recipients` if addresses of recipients are invalid.
+/// `NoRecipients` or `TooMany` if there are no recipients or too many; `Property` for an invalid
+/// sender or parameter; else `Recipients` if addresses of recipients are invalid.
 pub fn parse_envelope(
     mail_from: &EnvelopeAddress,
     rcpt_to: &[EnvelopeAddress],

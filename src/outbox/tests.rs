@@ -310,7 +310,8 @@ fn submission_is_kept_when_sent_and_when_failed() {
     assert!(matches!(&kept.recipients[1].state, RecipientState::Failed { status: [5, 1, 1], .. }));
     let late = expire(&submission, UtcMillis(0), &RetrySchedule::default());
     assert!(matches!(late.step, ActionStep::Kept(kept) if kept.state == ActionState::Failed));
-    // On demand it is tried again, only for the recipient that was not reached.
+    // On demand, long after its lifetime, it is tried again, only for the recipient that was not
+    // reached.
     let retried = by_hand::retry_action(&kept, UtcMillis(i64::MAX / 2)).unwrap();
     assert!(retried.expires > retried.due && retried.urgent && retried.attempts == 0);
     assert_eq!(

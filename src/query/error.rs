@@ -5,8 +5,8 @@ use crate::store;
 /// Why a query is not answered. The comments name the JMAP error types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// `unsupportedFilter`: a bound is exceeded, or a keyword is not well-formed. `jmap` itself
-    /// refuses such a sort before, with `unsupportedSort`.
+    /// `unsupportedFilter`: a bound is exceeded, or a keyword is not well-formed. If that is so in
+    /// the sort, `jmap` refuses it before, with `unsupportedSort`.
     #[error("{0}")]
     Unsupported(&'static str),
     /// `unsupportedFilter`: the search would read more bytes of messages than the allowance has.

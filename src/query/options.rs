@@ -9,7 +9,7 @@ pub struct QueryOptions {
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
     /// The number of results beyond the wanted ones that are collected before sorting and
-    /// truncating. If more results than this are wanted, as many as are wanted.
+    /// truncating; or the number of wanted results, if that is greater.
     pub sort_slack: usize,
 }
 

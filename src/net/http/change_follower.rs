@@ -1,6 +1,6 @@
 //! Follows the changes of the accounts that the user of one connection may access.
 //!
-//! - The accounts are determined anew each time, because shares may begin and end. A new share
+//! - Each `catch_up` determines the accounts anew, because shares may begin and end. A new share
 //!   wakes the connection, because the user's own account gets a `ShareNotification`.
 //! - `begin` and `catch_up` read the store on the task that calls them.
 

@@ -13,8 +13,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
 use axum::http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderValue,
-    VARY,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue, VARY,
 };
 use axum::middleware::Next;
 use hyper::body::{Body as HttpBody, Bytes, Frame};
@@ -31,7 +30,8 @@ const OUTPUT_CHUNK: usize = 32 * 1024;
 /// The window of this level is far below the 8 MB that a client must support (RFC 9659 §3).
 const ZSTD_LEVEL: i32 = 3;
 
-/// Selects the responses that are compressed.
+/// Selects the responses that are compressed: long JSON that is no blob. Only blobs have
+/// Accept-Ranges.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LongJson;
 
@@ -40,6 +40,7 @@ impl Predicate for LongJson {
         let media_type =
             response.headers().get("content-type").and_then(|value| value.to_str().ok());
         media_type == Some("application/json")
+            && !response.headers().contains_key(ACCEPT_RANGES)
             && response.body().size_hint().lower() >= MIN_COMPRESSED_BYTES
     }
 }
@@ -55,15 +56,13 @@ pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
         request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
     let prefers_zstd = prefers(&accepted.collect::<Vec<_>>().join(","), "zstd");
     let response = next.run(request).await;
-    let is_coded =
-        [CONTENT_ENCODING, CONTENT_RANGE].iter().any(|name| response.headers().contains_key(name));
+    let is_coded = response.headers().contains_key(CONTENT_ENCODING);
     if !prefers_zstd || is_coded || !LongJson.should_compress(&response) {
         return response;
     }
     let Some(compressed) = CompressedBody::with_level(ZSTD_LEVEL) else { return response };
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
-    head.headers.remove(ACCEPT_RANGES);
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
     head.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     Response::from_parts(head, Body::new(compressed.with_body(body)))
@@ -169,18 +168,21 @@ mod tests {
 
     #[test]
     fn only_long_json_is_compressed() {
-        let is_compressed = |kind: &str, length: usize| {
+        let response = |kind: &str, length: usize| {
             let body = Full::new(Bytes::from(vec![b'x'; length]));
-            LongJson.should_compress(
-                &Response::builder().header("content-type", kind).body(body).unwrap(),
-            )
+            Response::builder().header("content-type", kind).body(body).unwrap()
         };
+        let is_compressed =
+            |kind: &str, length: usize| LongJson.should_compress(&response(kind, length));
         assert!(is_compressed("application/json", 1024));
         assert!(
             !is_compressed("application/json", 1023)
                 && !is_compressed("text/event-stream", 5000)
                 && !is_compressed("image/png", 5000)
         );
+        let mut blob = response("application/json", 5000);
+        blob.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        assert!(!LongJson.should_compress(&blob));
     }
 
     fn decompress(bytes: &[u8], size: usize) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Serves the connections of one HTTP listener within limits.
 //!
-//! - Connections are bounded, in all and for each user or address.
+//! - Each connection needs a permit of the listener (`HttpLimits`).
 //! - A connection without an active request is shut down after `Timeouts::idle`, which is checked
 //!   four times in that time. Answers to HTTP/2 pings do not count. The connection is dropped if
 //!   the client leaves it open for as long again. An event stream and a WebSocket are active

@@ -6,8 +6,8 @@
 //! - A page is identified by `Origin`, or by `Sec-Fetch-Site` if the browser leaves `Origin` out.
 //! - Pages of the request's host and of `[http] url` are always admitted.
 //! - A request with a token is not checked, because a browser does not add a token on its own.
-//! - A request that opens a WebSocket is checked in any case. A page cannot set its fields, so a
-//!   token in it proves nothing about the page.
+//! - A request that opens a WebSocket is checked even with a token, because a page cannot add one
+//!   to it.
 //! - Cookies are ignored, so `Access-Control-Allow-Credentials` is not sent.
 
 use std::sync::Arc;
@@ -120,8 +120,8 @@ impl CorsRequest<'_> {
 
     /// Whether an origin is that of `[http] url` or of the request's host.
     ///
-    /// With the request's host, a request without TLS may come from an `https` page, because a
-    /// proxy may do TLS. A request with TLS must come from an `https` page.
+    /// A page of the request's host must be `https` if the request has TLS. Without TLS it may be
+    /// `http` or, because a proxy may do TLS, `https`.
     fn is_own(&self, settings: &HttpSettings, origin: &[u8]) -> bool {
         let Some(origin) = std::str::from_utf8(origin).ok().and_then(origin_of_url) else {
             return false;

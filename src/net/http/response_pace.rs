@@ -53,8 +53,8 @@ impl ResponsePace {
         (self.last_chunk, self.waiting_since) = (bytes, Some(now));
     }
 
-    /// Whether the waits of this window reach `window`. A client that reads enough begins a new
-    /// window before that.
+    /// Whether the service waited as long as `window` for the client, which has not read enough in
+    /// that time.
     pub(super) fn is_slow(&self, now: Instant, window: Duration) -> bool {
         self.waiting_since.is_some_and(|since| self.waited + now.duration_since(since) >= window)
     }

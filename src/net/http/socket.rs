@@ -136,6 +136,7 @@ impl WebSocketSession {
                     if !self.backend.is_still_logged_in(&self.context) {
                         return Err(CloseReason::Close(code::POLICY, "log in again"));
                     }
+                    // Sending fails if the client is gone.
                     if !self.socket.ping().await {
                         return Err(CloseReason::Gone);
                     }

@@ -464,7 +464,7 @@ mod tests {
     /// A client that reads fast enough gets a large message however long it takes, unless
     /// `may_continue` returns `false`.
     #[tokio::test]
-    async fn sends_a_message_as_long_as_the_client_reads_fast_enough() {
+    async fn sends_a_large_message_unless_the_client_is_slow_or_may_continue_is_false() {
         let in_flight = InFlight::default();
         for (step, may_continue, is_sent) in
             [(1 << 18, true, true), (1 << 10, true, false), (1 << 18, false, false)]

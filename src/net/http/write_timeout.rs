@@ -84,13 +84,12 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_does_not_read_times_out() {
         // The peer takes 16 bytes without reading.
-        let (near, mut far) = duplex(16);
+        let (near, _far) = duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_millis(50));
         near.write_all(&[0; 16]).await.unwrap();
         assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         // A peer that reads gets all bytes.
-        let (near, far_again) = duplex(16);
-        drop(std::mem::replace(&mut far, far_again));
+        let (near, mut far) = duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_secs(5));
         let reader = tokio::spawn(async move {
             let mut all = Vec::new();

@@ -51,6 +51,7 @@ impl DeliveryService for RecordingService {
     ) -> Vec<Reply> {
         // Tests that set `bodies` send only large messages.
         assert_eq!(streamed.is_some(), matches!(*self.bodies.lock(), Some(Ok(_))));
+        // A delivery takes a while.
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} bytes", message.size());
         self.messages.lock().push(message.header().raw().to_vec());
@@ -112,7 +113,8 @@ async fn converse(stream: impl ByteStream + 'static, commands: &[u8]) -> Vec<Str
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
     let server = server(|_| {}, Ceiling::new(10, 1 << 20)).await;
-    for size in [0, 10, 999, 1001, 300_000] {
+    // With its line end, a line of 998 bytes is the longest message that is not large.
+    for size in [0, 10, 998, 999, 300_000] {
         let line = "x".repeat(size);
         let commands = format!(
             "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<unknown@b>\r\nRCPT TO:<c@b>\r\n\
@@ -138,8 +140,6 @@ async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
         );
     }
     assert_eq!(server.service.messages.lock().len(), 10);
-    let files = std::fs::read_dir(server.dir.path()).unwrap().count();
-    assert!(files <= 1, "the directory has the socket and no bodies");
 }
 
 #[tokio::test]
@@ -154,6 +154,7 @@ async fn refuses_messages_and_connections_beyond_the_limits() {
     // The replies to the message, NOOP and QUIT.
     assert!(replies[replies.len() - 3].starts_with("452 4.3.1"), "{replies:?}");
     assert!(replies[replies.len() - 2].starts_with("250 2.0.0"));
+    // Time for the server to end this connection, and then to take the next one.
     sleep(Duration::from_millis(20)).await;
     let first = connect().await.unwrap();
     sleep(Duration::from_millis(20)).await;
@@ -179,6 +180,7 @@ async fn stop_ends_idle_sessions_and_lets_a_message_finish() {
     let mut busy = UnixStream::connect(&path).await.unwrap();
     busy.write_all(b"LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\nhalf").await.unwrap();
     let idle = tokio::spawn(converse(UnixStream::connect(&path).await.unwrap(), b"LHLO c\r\n"));
+    // Time for both sessions to wait for input.
     sleep(Duration::from_millis(50)).await;
     server.switch.stop();
     assert!(idle.await.unwrap().last().unwrap().starts_with("421 4.3.2"));
@@ -214,8 +216,8 @@ async fn the_reply_to_a_large_message_says_whether_space_or_something_else_is_mi
         let reply = send_line(&server, 900_000).await;
         assert!(reply.starts_with(expected), "{reply}");
     }
-    let header = server.service.messages.lock().pop().unwrap();
-    assert!(header.iter().all(|byte| *byte == b'x' || byte.is_ascii_whitespace()));
+    let message = server.service.messages.lock().pop().unwrap();
+    assert!(message.strip_suffix(b"\r\n").unwrap().iter().all(|byte| *byte == b'x'));
     assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
 }
 
@@ -230,7 +232,7 @@ async fn files_of_large_messages_are_begun_on_no_thread_of_the_async_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_too_large_keeps_neither_memory_nor_a_file_until_its_end() {
+async fn a_message_that_is_too_large_frees_its_memory_and_file_before_it_ends() {
     let ceiling = Ceiling::new(10, 1 << 20);
     let server = server(|settings| settings.max_message = 200_000, ceiling.clone()).await;
     let files = server.dir.path().join("files");

@@ -81,12 +81,13 @@ impl<'a> LoginDriver<'a> {
             },
             Question::Proof { authorization, name, keys } => {
                 let login = self.passwords.logins().log_in_with_scram(&name, &keys);
-                login.map_err(Refused::from).and_then(|login| {
-                    if let (Some(attempt), true) = (self.attempt.take(), login.is_some()) {
-                        attempt.cancel_charge();
-                    }
-                    self.authorize(login, authorization)
-                })
+                match (self.attempt.take(), &login) {
+                    (Some(attempt), Ok(Some(_))) => attempt.cancel_charge(),
+                    (Some(attempt), Err(_)) => attempt.withdraw(),
+                    // The attempt stays charged.
+                    _ => {}
+                }
+                login.map_err(Refused::from).and_then(|login| self.authorize(login, authorization))
             }
             Question::Password { authorization, name, password } => self
                 .check_password(name, password)
@@ -129,8 +130,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
-    /// Returns the login, or `None` if the password is wrong or nobody has the name; this is
-    /// counted as a failure. An error, here and below, is not.
+    /// Returns the login, or `None` if the password is wrong or nobody has the name; only `None` is
+    /// counted as a failure.
     async fn check_password(
         &self,
         name: String,
@@ -155,8 +156,8 @@ impl<'a> LoginDriver<'a> {
         }
     }
 
-    /// Returns the login, or `None` if the token is not valid; this is counted as a failure of the
-    /// source.
+    /// Returns the login, or `None` if the token is not valid; only `None` is counted as a failure,
+    /// of the source.
     fn check_token(&self, token: &str) -> Result<Option<Login>, Refused> {
         let logins = self.passwords.logins();
         let login = logins.log_in_with_token(token)?;

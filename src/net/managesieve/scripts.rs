@@ -27,7 +27,8 @@ fn try_answer(
     request: Request,
 ) -> Result<Answer, Error> {
     match request {
-        // The session has compared the size with the limit. The quota is not looked at.
+        // The session has compared the size with the limit. The account's quota of bytes is not
+        // looked at, because scripts do not count towards it.
         Request::HaveSpace { name, .. } => {
             let scripts = store.snapshot().scripts(account)?;
             let fits =

@@ -320,8 +320,9 @@ async fn silent_clients_surplus_connections_and_a_stop_end_with_bye() {
     let mut surplus = Client::connect(&server).await;
     assert!(surplus.response().await.starts_with("BYE (TRYLATER) "));
     let bye = silent.response().await;
-    assert_eq!(bye, "BYE (TRYLATER) \"the client was idle for too long\"\r\n");
+    assert_eq!(bye, "BYE (TRYLATER) \"the client did not log in in time\"\r\n");
     assert!(silent.is_closed().await);
+    // Time for the server to count one connection less.
     sleep(Duration::from_millis(50)).await;
     // A client that is logged in may be silent for longer.
     let mut ann = Client::logged_in(&server).await;
@@ -345,7 +346,7 @@ async fn client_that_sends_without_a_pause_ends_like_a_silent_one() {
     let ann = Client::logged_in(&server).await;
     // A line without an end is no command, and is not counted.
     for (text, bye) in [
-        (b"x".as_slice(), "BYE (TRYLATER) \"the client was idle for too long\"\r\n"),
+        (b"x".as_slice(), "BYE (TRYLATER) \"the client did not log in in time\"\r\n"),
         (b"\r\n", "BYE \"too many commands without a login\"\r\n"),
     ] {
         let client = Client::greeted(&server).await;
@@ -393,6 +394,7 @@ async fn client_that_does_not_read_does_not_delay_a_stop() {
     assert_eq!(ann.say(&put).await, "OK\r\n");
     let commands = "GETSCRIPT \"a\"\r\n".repeat(1000);
     ann.0.get_mut().write_all(commands.as_bytes()).await.unwrap();
+    // Time for the answers to fill the buffers of the connection.
     sleep(Duration::from_millis(300)).await;
     server.switch.stop();
     let until = Instant::now() + CLOSING_TIMEOUT + Duration::from_secs(5);

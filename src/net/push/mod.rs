@@ -87,7 +87,8 @@ impl ChangedAccounts {
         self.notify.notify_one();
     }
 
-    /// Reads whether anybody has a subscription. Later changes must be passed to `add`.
+    /// Reads whether anybody has a subscription. `add` must get all changes from before this call
+    /// on: else a subscription that is made meanwhile is missed.
     fn find_subscribers(&self, store: &Store) -> Result<(), Error> {
         let snapshot = store.snapshot();
         for account in snapshot.account_ids()? {

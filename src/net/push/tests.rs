@@ -81,6 +81,7 @@ fn subscription_made_while_subscriptions_are_read_is_not_missed() {
     let fixture = fixture();
     let changed = fixture.changed_accounts();
     fixture.subscribe();
+    // What `find_subscribers` does if its snapshot is from before the subscription.
     changed.had_no_subscriber.store(true, Ordering::SeqCst);
     assert_eq!(fixture.change(&changed, false), [fixture.ann]);
 }
@@ -157,6 +158,7 @@ fn subscription_whose_task_panicked_gets_the_next_push() {
         fixture.change_mailbox(fixture.ann, |row| row.sort_order += 1);
         std::thread::sleep(MIN_READ_INTERVAL);
     }
+    // Time for `run` to see that the task has ended: it wakes a task that it takes for active.
     std::thread::sleep(2 * MIN_READ_INTERVAL);
     fixture.change_mailbox(fixture.ann, |row| row.sort_order += 1);
     // The connection shows that a push is sent. It ends there: the server has no certificate.

@@ -84,6 +84,7 @@ fn parses_the_header_of_a_delivered_message_once() {
         (true, &plain, "List-Id: <a.b>\r\n\r\nAt noon?\r\n", "list"),
         (true, &plain, &format!("{to}\r\nAt noon?\r\n"), "answered"),
         (true, &proving, &format!("{to}\r\nAt noon?\r\n"), "answered"),
+        // Bytes outside ASCII in the header cause no second parse, either.
         (true, &proving, &format!("{to}X-Raw: \u{e9}\r\n{REPORT}"), "report"),
     ] {
         let message = format!("{TOP}{REST}{rest}");

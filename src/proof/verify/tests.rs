@@ -123,11 +123,10 @@ async fn aligned_signature_outweighs_failed_spf() {
         is_forger(&zone, &TestMessage::from("eve@example.com").signed(&other)).await,
         FORGER
     );
-    let two = TestMessage::from("bob@example.net")
-        .signed(&signer)
-        .replaced("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
+    // A field that is not signed, and a signature that does not verify, do no harm.
+    let with_field = signed().replaced("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
-    assert_eq!(is_forger(&zone, &two.with_fields_above(&stale)).await, PASSES);
+    assert_eq!(is_forger(&zone, &with_field.with_fields_above(&stale)).await, PASSES);
     // The key does not exist, or the name server fails.
     let absent = SigningKey::new(
         "absent.example.net",
@@ -198,7 +197,7 @@ async fn dmarc_failure_makes_a_forger() {
         UNPROVED
     );
     // The domain in From has no DMARC record.
-    let without_record = TestMessage::from("bob@servfail.example");
+    let without_record = TestMessage::from("bob@other.example");
     assert_eq!(is_forger(&zone, &without_record).await, PASSES, "SPF of the sender passed");
 }
 
@@ -435,8 +434,6 @@ async fn trusted_arc_seal_makes_up_for_a_broken_signature() {
     // The message was changed after it was sealed.
     let sealed = forwarded(&zone, signed(), "sealer.example", footer).await;
     assert_eq!(is_forger(&zone, &sealed.replaced("Are you", "Were you")).await, FORGER);
-    let again = forwarded(&zone, signed(), "sealer.example", footer).await;
-    assert_eq!(is_forger(&zone, &again).await, PASSES);
     // Two seals in a row: both sealers must be trusted. By the settings of the zone only the first
     // one is, and the second one could have written anything.
     let settings = VerifySettings {

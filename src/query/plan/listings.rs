@@ -103,9 +103,9 @@ pub(super) fn exact_listing(
     Ok(ExactListing { listing: Listing { uid, filter, shape }, order, ranks_apply: true })
 }
 
-/// Returns the listings that contain every match; and the collapsed listings that contain every
-/// match that the query shows, if the query is collapsed and newest first, names at most one
-/// mailbox, has no `before`, and leaves only conditions on threads to decide.
+/// Returns the listings that contain every match. If the query is collapsed and newest first, names
+/// at most one mailbox, has no `before`, and leaves only conditions on threads to decide, adds the
+/// collapsed listings that contain every match that the query shows.
 pub(super) fn containing_listings(spec: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());

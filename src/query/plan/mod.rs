@@ -10,8 +10,8 @@
 //!   Their listings are walked together. No email is read if there are no other conditions and the
 //!   order is newest or oldest first.
 //! - *Filtered listing*: a listing contains every match, and the filter decides each of its emails.
-//! - *Search*: the filter decides the emails that the search index names, and that are in a listing
-//!   with every match if there is a short one.
+//! - *Search*: the filter decides the emails that the search index names. If a short listing has
+//!   every match, only those in it are decided.
 //! - *Generic*: the filter decides every email of the account.
 //!
 //! All paths give the same answer. Planning reads no email.

@@ -192,6 +192,7 @@ impl<'v> HitSource<'v> {
                         ahead.extend(term.matches(&tokens).then_some(id));
                         Ok(ahead.len() < *batch && *left > 0)
                     })?;
+                    // The scan came to the end of the rows.
                     if ahead.len() < *batch {
                         *left = 0;
                     }
@@ -280,6 +281,7 @@ struct PieceWalk<'v> {
 
 impl PieceWalk<'_> {
     fn seek(&mut self, ordinal: u32) -> Result<Option<u32>, Error> {
+        // An old fold lacks the tokens of Delivered-To, so each of its emails may have the field.
         if self.piece.matches_old_folds && !self.fold.knows_delivery {
             return Ok(Some(ordinal).filter(|ordinal| *ordinal < self.fold.emails));
         }

@@ -39,7 +39,7 @@ impl Txn<'_> {
             sort_order: new.sort_order,
             rights: mailbox::ALL_RIGHTS,
             subscribed: true,
-            listings: vec![MaintainedListing::standard(ListingFilter::Every, ModSeq(0))],
+            listings: vec![MaintainedListing::empty(ListingFilter::Every, ModSeq(0))],
             ..Mailbox::default()
         };
         self.prove_mailbox(None, &row)?;

@@ -99,7 +99,7 @@ impl Checker<'_> {
             updated_not_counts: state.modseq,
             ..Mailbox::default()
         });
-        let listings = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
+        let listings = vec![MaintainedListing::empty(ListingFilter::Every, state.modseq)];
         let row = Mailbox { name, parent: None, role, destroyed: false, listings, ..base };
         self.census.mailboxes.insert(uid, row);
     }

@@ -141,8 +141,7 @@ impl Checker<'_> {
             match listings.iter_mut().find(|entry| entry.filter == filter) {
                 Some(entry) => entry.stage = ListingStage::Complete,
                 None => {
-                    listings
-                        .push(MaintainedListing::standard(filter, self.state_or_fresh().modseq));
+                    listings.push(MaintainedListing::empty(filter, self.state_or_fresh().modseq));
                 }
             }
         }

@@ -37,7 +37,7 @@ impl Txn<'_> {
     ) -> Result<bool, Error> {
         let mut listings = self.maintained_listings(uid)?;
         if !listings.iter().any(|entry| entry.filter == filter) {
-            let mut entry = MaintainedListing::standard(filter, ModSeq(0));
+            let mut entry = MaintainedListing::empty(filter, ModSeq(0));
             entry.stage = ListingStage::Filling(EmailId(0));
             entry.last_used = self.now;
             listings.push(entry);

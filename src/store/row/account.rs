@@ -165,7 +165,7 @@ impl AccountStateRow {
     #[must_use]
     pub fn fresh() -> Self {
         Self {
-            listings: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))],
+            listings: vec![MaintainedListing::empty(ListingFilter::Flagged, ModSeq(0))],
             ..Self::default()
         }
     }

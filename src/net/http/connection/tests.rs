@@ -49,6 +49,7 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
     let (switch, stop) = switch();
     tokio::spawn(listener.serve(bound, stop));
     let _client = connect(dir.path()).await;
+    // Time for the listener to take the connection and wait for TLS.
     tokio::time::sleep(Duration::from_millis(100)).await;
     switch.stop();
     assert!(switch.wait_until_drained(Instant::now() + TLS_HANDSHAKE_TIMEOUT / 2).await);
