@@ -3,7 +3,8 @@
 //!
 //! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT.
 //! - The excerpt is from the first text of the message that has a match. If the text does not fit
-//!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match.
+//!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match. A subject
+//!   is cut in the same way to `limits::MAX_SNIPPET_SUBJECT_BYTES`.
 //! - Text from the message is escaped, and control characters become spaces. The only tags are
 //!   `<mark>` and `</mark>`, in pairs.
 
@@ -133,10 +134,7 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
         if let Some(word) = sought.get(found.word) {
-            let places = places.entry(word).or_default();
-            if places.last().is_none_or(|(at, _)| *at != found.position) {
-                places.push((found.position, found.start..found.end));
-            }
+            places.entry(word).or_default().push((found.position, found.start..found.end));
         }
     });
     let of = |word: &str| places.get(word).map_or(&[][..], Vec::as_slice);
@@ -145,7 +143,7 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
         let Some((first, rest)) = piece.phrase.split_first() else { continue };
         let whole = |(at, place): &(u32, Range<usize>)| {
             rest.iter().try_fold(place.end, |end, sought| {
-                let wanted = at.saturating_add(sought.step.saturating_sub(first.step));
+                let wanted = at.saturating_add(sought.position.saturating_sub(first.position));
                 let places = of(&sought.word);
                 let next = places
                     .binary_search_by_key(&wanted, |(at, _)| *at)

@@ -138,7 +138,8 @@ fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
     };
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
-        // Four times the emails may cost two and a half times the rows, and 400 rows in a store.
+        // Four times the emails may cost at most two and a half times the rows, and on average at
+        // most 400 rows in each store.
         let max_rows = usize::from(STORES) * 400;
         assert!(
             many < max_rows && many * 2 < few * 5,

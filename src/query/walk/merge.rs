@@ -26,8 +26,8 @@ struct SourceListing {
     listing: Listing,
     /// The rows that were read and not returned yet.
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Reading continues after this email, or at the beginning of the listing if `Some(None)`.
-    /// `None` if all is read.
+    /// Reading continues after this email, or with the first email of the direction if
+    /// `Some(None)`. `None` if all is read.
     upto: Option<Option<EmailId>>,
     /// How many rows are read next.
     step: usize,

@@ -110,7 +110,7 @@ impl<'v> SearchWalk<'v> {
             if known == Some(false) {
                 continue;
             }
-            // Of each thread only the first hit is prefetched, if one result is enough.
+            // With `shown`, a thread gives one result, so only its first hit is prefetched.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
                 undecided.push(hits.len());
             }
@@ -174,8 +174,8 @@ impl<'v> SearchWalk<'v> {
         source.reads.count_rows(page.len());
         // Where the page after this one begins; `None` if there is none.
         let next_page = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
-        // The first email that the index names, from the last one that was looked up on. `None` if
-        // it names no more.
+        // What the last look-up found: the first email at or after its id that the index names, or
+        // `None` if there is none. At first `from`, as if the index named it.
         let mut next = Some(from);
         for (id, _) in &page {
             if next.is_none_or(|next| next > *id) || *id > self.range.last {
