@@ -5,8 +5,8 @@
 //! - The excerpt is from the first text of the message that has a match. If the text does not fit
 //!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match. A subject
 //!   is cut in the same way to `limits::MAX_SNIPPET_SUBJECT_BYTES`.
-//! - Text from the message is escaped, and control characters become spaces. The only tags are
-//!   `<mark>` and `</mark>`, in pairs.
+//! - Text from the message is escaped, and a run of white space and control characters becomes one
+//!   space. The only tags are `<mark>` and `</mark>`, in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -273,8 +273,7 @@ impl SnippetWriter {
 
     fn mark(&mut self, text: &str) {
         let space = if self.space && !self.out.is_empty() { " " } else { "" };
-        // A match is written whole or not at all. Only the first match may be cut, after at least
-        // one character.
+        // Of the first match, at least one character is written; of another, all or nothing.
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();

@@ -56,7 +56,8 @@ impl<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Deb
     }
 
     /// Applies one answer of at most `limit` objects. `now` are the objects that exist now. Returns
-    /// whether there are more changes. If there are none, the client must have exactly `now`.
+    /// whether there are more changes. If there are none, the client must have exactly `now`; if
+    /// there are, the answer must name an object or advance the state.
     fn apply(&mut self, answer: &Changes<Id>, limit: usize, now: &BTreeMap<Id, Object>) -> bool {
         let count = answer.created.len() + answer.updated.len() + answer.destroyed.len();
         assert!(

@@ -9,7 +9,7 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// The largest value of `SearchWalk::step`.
+/// The largest value of `SearchWalk::min_batch`.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// Where the next batch begins; `None` at the end.
     from: Option<EmailId>,
     /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
-    step: usize,
+    min_batch: usize,
     /// How many of 1,000 emails were hits, in the last batch that was taken from the listing; 1,000
     /// before the first. The next batch is taken from the listing unless
     /// `index_hits_per_thousand` is higher.
@@ -65,7 +65,7 @@ impl<'v> SearchWalk<'v> {
             listing,
             range,
             from,
-            step: 1,
+            min_batch: 1,
             listing_hits_per_thousand: 1000,
             index_hits_per_thousand: 1000,
         }
@@ -82,8 +82,8 @@ impl<'v> SearchWalk<'v> {
         shown: Option<&HashSet<ThreadId>>,
     ) -> Result<Option<Vec<Hit>>, Error> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
-        let most = room.min(self.options.search_batch).max(self.step);
-        self.step = self.step.saturating_mul(2).min(MAX_SEARCH_BATCH);
+        let most = room.min(self.options.search_batch).max(self.min_batch);
+        self.min_batch = self.min_batch.saturating_mul(2).min(MAX_SEARCH_BATCH);
         let answers = match self.listing {
             Some(listing) if self.listing_hits_per_thousand >= self.index_hits_per_thousand => {
                 self.of_listing(listing, matcher, source, from, most)?
