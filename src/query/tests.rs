@@ -298,6 +298,7 @@ fn check_changes_by(
         );
         return;
     }
+    // If the history of the listing does not go back so far, another path is used.
     let AnswerWithPlan { answer: found, plan: used_plan } = first.unwrap();
     let is_minimal = reports_minimum(used_plan.path);
     let assert_minimal = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {

@@ -182,6 +182,7 @@ impl Scheduler {
         if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now.steady) {
             return wait.min(until.since(now.steady));
         }
+        // Without room, the end of an attempt wakes the worker.
         if has_room {
             wait = self.next_due.map_or(wait, |next| wait.min(next.since(now.wall)));
         }

@@ -43,6 +43,7 @@ fn store_with_flags(
         Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0))))
             .unwrap();
     create_account(&store);
+    // The mailbox is empty, so the listing is complete after one step.
     let commit = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
     commit.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> = (0..emails)

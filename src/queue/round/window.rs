@@ -88,7 +88,8 @@ impl Scheduler {
     /// While half of `WAKEUPS_PER_READ` or more are ready, only urgent ones are read.
     pub(super) fn fill_window(&mut self, now: UtcMillis) {
         let is_half_full = self.ready.len() >= WAKEUPS_PER_READ / 2;
-        // Of the wake-ups that are not read now, the time and that there may be more stay known.
+        // If only urgent wake-ups are read, what is known of the others stays: that there may be
+        // more, and when the next is due.
         let next_due = self.next_due.filter(|_| is_half_full);
         (self.may_have_more, self.next_due) = (is_half_full, next_due);
         let mut note_later =

@@ -101,6 +101,7 @@ async fn refusals_that_concern_all_messages_cost_no_attempts() {
             queue_reply(&store, to, ActionState::Waiting);
         }
         let mut settings = settings(port);
+        // How long the worker waits for the rest of half a greeting.
         settings.relay.timeout = Duration::from_millis(200);
         let worker = RunningWorker::start(&store, settings);
         tokio::time::sleep(Duration::from_millis(200)).await;
