@@ -1,6 +1,6 @@
 //! Compares queries and their changes with those of the naive account (`naive`: vectors and full
 //! scans), over random histories. `RESTANTE_CASES` sets the number of histories of a test; some
-//! tests run only a part of it.
+//! tests run only a fraction of that number.
 
 mod client;
 mod delivered;

@@ -124,16 +124,16 @@ fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
 /// Returns the byte ranges of the matches in a text, in order, up to `MAX_MATCHES` of each piece;
 /// touching matches are joined.
 fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
-    let sought: BTreeSet<&str> =
-        pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
-    if sought.is_empty() {
+    let wanted_words: BTreeSet<&str> =
+        pieces.iter().flat_map(|piece| &piece.phrase).map(|word| word.word.as_str()).collect();
+    if wanted_words.is_empty() {
         return Vec::new();
     }
     // For each word of the terms: its places in the text, as word numbers, ascending, and byte
     // ranges.
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
-        if let Some(word) = sought.get(found.word) {
+        if let Some(word) = wanted_words.get(found.word) {
             places.entry(word).or_default().push((found.position, found.start..found.end));
         }
     });
@@ -141,10 +141,11 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for piece in pieces {
         let Some((first, rest)) = piece.phrase.split_first() else { continue };
-        let whole = |(at, place): &(u32, Range<usize>)| {
-            rest.iter().try_fold(place.end, |end, sought| {
-                let wanted = at.saturating_add(sought.position.saturating_sub(first.position));
-                let places = of(&sought.word);
+        // Returns where the phrase ends that begins at a place of its first word, if it is there.
+        let end_of_phrase = |(at, place): &(u32, Range<usize>)| {
+            rest.iter().try_fold(place.end, |end, word| {
+                let wanted = at.saturating_add(word.position.saturating_sub(first.position));
+                let places = of(&word.word);
                 let next = places
                     .binary_search_by_key(&wanted, |(at, _)| *at)
                     .ok()
@@ -152,9 +153,9 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
                 next.map(|(_, place)| end.max(place.end))
             })
         };
-        let found = of(&first.word)
-            .iter()
-            .filter_map(|place| Some(place.1.start..with_combining_marks(text, whole(place)?)));
+        let found = of(&first.word).iter().filter_map(|place| {
+            Some(place.1.start..with_combining_marks(text, end_of_phrase(place)?))
+        });
         out.extend(found.take(MAX_MATCHES));
     }
     out.sort_unstable_by_key(|place| (place.start, place.end));
@@ -182,19 +183,19 @@ fn with_combining_marks(text: &str, end: usize) -> usize {
 /// before the first match, and ends where no more fits.
 fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String {
     let part = |from: usize| {
-        let mut part =
+        let mut writer =
             SnippetWriter { out: String::new(), max_bytes, open: false, space: false, full: false };
         let mut at = from;
         for place in found {
-            part.text(text.get(at..place.start).unwrap_or_default());
-            part.mark(text.get(place.clone()).unwrap_or_default());
+            writer.text(text.get(at..place.start).unwrap_or_default());
+            writer.mark(text.get(place.clone()).unwrap_or_default());
             at = place.end;
-            if part.full {
+            if writer.full {
                 break;
             }
         }
-        part.text(text.get(at..).unwrap_or_default());
-        part
+        writer.text(text.get(at..).unwrap_or_default());
+        writer
     };
     let whole = part(0);
     if !whole.full {

@@ -237,7 +237,7 @@ impl SearchTerm {
         let is_edge = |byte: Option<&u8>| {
             byte.is_none_or(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
         };
-        let is_in = |bytes: &[u8], word: &[u8]| {
+        let occurs = |bytes: &[u8], word: &[u8]| {
             memchr::memmem::find_iter(bytes, word).any(|at| {
                 let before = at.checked_sub(1).and_then(|at| bytes.get(at));
                 is_edge(before) && is_edge(bytes.get(at + word.len()))
@@ -246,8 +246,8 @@ impl SearchTerm {
         let whole = |word: &PhraseWord| {
             let word = word.word.as_bytes();
             word.is_ascii()
-                && (is_in(start_bytes, word)
-                    || is_in(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
+                && (occurs(start_bytes, word)
+                    || occurs(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
         };
         (self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole))
             || self.matches_raw(raw)
