@@ -5,8 +5,8 @@
 //!   backslash escapes the next character. A piece that has several words, such as an address, is a
 //!   phrase, too. The words of a phrase must follow each other in one field.
 //! - Pieces without words are ignored. A term that is left without pieces is in every email.
-//! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains;
-//!   in other fields it is a phrase.
+//! - A piece `@example.org`, with a well-formed domain, finds in address fields the addresses in
+//!   this domain and its subdomains; in other fields it is a phrase.
 //! - Word tokens are hashes, so a match by tokens is not certain. [`SearchTerm::confirms`] checks
 //!   the message.
 
@@ -227,9 +227,9 @@ impl SearchTerm {
         self.is_in(positions, &texts)
     }
 
-    /// Whether a message whose tokens match has the term. If all words occur in the first bytes of
-    /// the raw message, a collision of hashes is so unlikely that the message is not parsed.
-    /// Otherwise, and if the term has texts, `matches_raw` decides.
+    /// Whether a message whose tokens match has the term. If all words are ASCII and occur in the
+    /// first bytes of the raw message, a collision of hashes is so unlikely that the message is not
+    /// parsed. Otherwise, and if the term has texts, `matches_raw` decides.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =

@@ -328,8 +328,9 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
 }
 
 /// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
-/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is the mailbox's
-/// uid and its stored row; `None` for a new mailbox. `all` may have its old or its new row.
+/// of `MailboxFault`, except those for shares, for destroying a mailbox and for the role of the
+/// Inbox. `old` is the mailbox's uid and its stored row; `None` for a new mailbox. `all` may have
+/// its old or its new row.
 ///
 /// # Errors
 /// `Mailbox` with the first rule that is broken.
