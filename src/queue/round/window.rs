@@ -50,8 +50,8 @@ impl Scheduler {
     /// Removes at most `WAKEUPS_PER_READ` sent actions that were kept long enough. Also has the
     /// next read of the queue begin at its start: it finds the wake-ups of commits that became
     /// visible so late that `VISIBILITY_LAG` was not enough for them.
-    pub(super) async fn sweep(&mut self, now: CurrentTime) {
-        self.last_sweep = Some(now.steady);
+    pub(super) async fn clean_up(&mut self, now: CurrentTime) {
+        self.last_cleanup = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
         let now = now.wall;
         let kept = self
