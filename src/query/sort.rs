@@ -56,7 +56,7 @@ impl SortProperty {
 /// Checks the number of comparators and their keywords.
 ///
 /// # Errors
-/// `Unsupported`, with the bound that is exceeded, or because a keyword is not well-formed.
+/// `Unsupported` if there are too many comparators, or a keyword is not well-formed.
 pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
     if sort.len() > limits::MAX_SORT_COMPARATORS {
         return Err(Error::Unsupported("the sort has too many comparators"));

@@ -1,6 +1,6 @@
 //! Compares queries and their changes with those of the naive account (`naive`: vectors and full
 //! scans), over random histories. `RESTANTE_CASES` sets the number of histories of a test; some
-//! tests run only a part of it.
+//! tests run only a fraction of that number.
 
 mod client;
 mod delivered;
@@ -31,7 +31,7 @@ use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, apply_changes};
 use crate::query::*;
 
-/// Returns a query of every email, with small batches. The account must be set.
+/// Returns a query of every email, with small batches of index hits. The account must be set.
 fn small_batches() -> QuerySpec {
     QuerySpec { options: QueryOptions::small(), ..QuerySpec::default() }
 }
@@ -249,8 +249,8 @@ fn reports_minimum(path: AccessPath) -> bool {
     matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
-/// Returns the minimum of changes that a plan must report. It honours `upToId` unless the results
-/// are pinned, or the oldest email of each thread.
+/// Returns the minimum of changes that a plan must report. A plan honours `upToId`, unless it is
+/// pinned or shows the oldest email of each thread.
 fn minimal_changes_of(
     plan: &QueryPlan,
     spec: &QuerySpec,
@@ -298,6 +298,7 @@ fn check_changes_by(
         );
         return;
     }
+    // If the history of the listing does not go back so far, another path is used.
     let AnswerWithPlan { answer: found, plan: used_plan } = first.unwrap();
     let is_minimal = reports_minimum(used_plan.path);
     let assert_minimal = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {

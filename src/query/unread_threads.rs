@@ -17,7 +17,7 @@ use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 /// Numbers of unread threads in a scope, and the listings of unseen emails that they came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnreadThreads {
-    /// Also the mailboxes without unread threads.
+    /// Has every mailbox of the scope, also those without unread threads.
     pub counts: BTreeMap<MailboxUid, u64>,
     /// A mailbox whose listing of unseen emails is worth making or completing, because at least
     /// `MIN_MAINTAINED_EMAILS` emails that are not unread were skipped. The last such mailbox, if

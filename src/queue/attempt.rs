@@ -39,9 +39,10 @@ pub(super) struct AttemptContext {
 /// What the scheduler learns of an attempt.
 #[derive(Debug)]
 pub(super) enum AttemptResult {
-    /// The result is recorded, or there was nothing to do. The fields say what was learned of
-    /// recipients' domains (by `domain_digest`, one entry for each recipient of whom something was
-    /// learned) and of the relay.
+    /// The result is recorded, or there was nothing to do, or the attempt was broken off because a
+    /// person changed the action. The fields say what was learned of recipients' domains (by
+    /// `domain_digest`, one entry for each recipient of whom something was learned) and of the
+    /// relay.
     Recorded(Vec<(Digest, DestinationHealth)>, RelayHealth),
     /// The relay cannot be reached, or refuses everything, with this error. The message did not go
     /// out.

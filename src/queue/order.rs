@@ -65,8 +65,8 @@ impl RetryOrder {
     }
 
     /// Whether an urgent action, whose row says that it is due now, is due because a person asked
-    /// for it. It is not if the queue had postponed it until now. (An action is urgent if a person
-    /// waits for it, `Action::urgent`.)
+    /// for it. It is not if it is remembered that the queue postponed it until now. (An action is
+    /// urgent if a person waits for it, `Action::urgent`.)
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.postponed.get(&key).is_none_or(|action| now < action.until)
     }

@@ -27,7 +27,7 @@ impl AttemptContext {
             txn.assert_action(stored)?;
             let dropped_dependants = match &next.step {
                 ActionStep::Done => txn.complete_action(action.id).map(|_| Vec::new())?,
-                // The first is the action itself.
+                // The first of the removed actions is this action itself.
                 ActionStep::Dropped => txn.remove_unsent_action(action.id)?.split_off(1),
                 ActionStep::Again(again) => {
                     txn.update_action(stored, again).map(|()| Vec::new())?

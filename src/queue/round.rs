@@ -35,7 +35,7 @@ use crate::store::{Digest, Store, WakeCondition, Wakeup};
 /// How many wake-ups are read at once, besides those in the window. At most twice as many are
 /// ready, apart from interrupted attempts at the start and from wake-ups that return to `ready`.
 const WAKEUPS_PER_READ: usize = 256;
-/// The longest sleep of the worker, and the time between two sweeps.
+/// The longest sleep of the worker, and the time between two clean-ups.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 pub(super) struct Scheduler {
@@ -73,7 +73,7 @@ pub(super) struct Scheduler {
     next_due: Option<UtcMillis>,
     /// The due time at which the next read of the queue begins.
     scan_from: UtcMillis,
-    last_sweep: Option<MonotonicMillis>,
+    last_cleanup: Option<MonotonicMillis>,
     /// The most actions that were in the window at once, for tests.
     max_in_window: Arc<AtomicUsize>,
 }
@@ -119,7 +119,7 @@ impl Scheduler {
             may_have_more: true,
             next_due: None,
             scan_from: UtcMillis(0),
-            last_sweep: None,
+            last_cleanup: None,
             max_in_window,
         }
     }
@@ -149,8 +149,8 @@ impl Scheduler {
         }
         self.pool.expire(self.settings.relay.idle_timeout).await;
         self.correct_due_times(now).await;
-        if self.last_sweep.is_none_or(|last| now.steady.since(last) >= MAX_SLEEP) {
-            self.sweep(now).await;
+        if self.last_cleanup.is_none_or(|last| now.steady.since(last) >= MAX_SLEEP) {
+            self.clean_up(now).await;
         }
         if self.may_have_more || self.next_due.is_some_and(|next| next <= now.wall) {
             self.fill_window(now.wall);
@@ -182,6 +182,7 @@ impl Scheduler {
         if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now.steady) {
             return wait.min(until.since(now.steady));
         }
+        // Without room, the end of an attempt wakes the worker.
         if has_room {
             wait = self.next_due.map_or(wait, |next| wait.min(next.since(now.wall)));
         }

@@ -58,6 +58,7 @@ fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
 
 fn commit<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
     let (result, ticket) = store.commit(ANN, change).unwrap();
+    // In a thread of its own, because an asynchronous task must not call `wait_blocking`.
     std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
     result
 }
@@ -218,7 +219,8 @@ fn assert_store_is_clean(store: &Store) {
     assert_eq!(store.snapshot().audit_queue(&[]).unwrap().problems, Vec::<String>::new());
 }
 
-/// An imported draft may have a blank line or a mark before its header.
+/// An imported draft may have a blank line, a byte order mark or the From line of an mbox before
+/// its header.
 #[test]
 fn bytes_before_the_header_are_neither_sent_nor_signed() {
     let action = submission(&store(), &["bob"]).action;

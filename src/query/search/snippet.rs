@@ -3,9 +3,10 @@
 //!
 //! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT.
 //! - The excerpt is from the first text of the message that has a match. If the text does not fit
-//!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match.
-//! - Text from the message is escaped, and control characters become spaces. The only tags are
-//!   `<mark>` and `</mark>`, in pairs.
+//!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match. A subject
+//!   is cut in the same way to `limits::MAX_SNIPPET_SUBJECT_BYTES`.
+//! - Text from the message is escaped, and a run of white space and control characters becomes one
+//!   space. The only tags are `<mark>` and `</mark>`, in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -123,30 +124,28 @@ fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
 /// Returns the byte ranges of the matches in a text, in order, up to `MAX_MATCHES` of each piece;
 /// touching matches are joined.
 fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
-    let sought: BTreeSet<&str> =
-        pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
-    if sought.is_empty() {
+    let wanted_words: BTreeSet<&str> =
+        pieces.iter().flat_map(|piece| &piece.phrase).map(|word| word.word.as_str()).collect();
+    if wanted_words.is_empty() {
         return Vec::new();
     }
     // For each word of the terms: its places in the text, as word numbers, ascending, and byte
     // ranges.
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
-        if let Some(word) = sought.get(found.word) {
-            let places = places.entry(word).or_default();
-            if places.last().is_none_or(|(at, _)| *at != found.position) {
-                places.push((found.position, found.start..found.end));
-            }
+        if let Some(word) = wanted_words.get(found.word) {
+            places.entry(word).or_default().push((found.position, found.start..found.end));
         }
     });
     let of = |word: &str| places.get(word).map_or(&[][..], Vec::as_slice);
     let mut out: Vec<Range<usize>> = Vec::new();
     for piece in pieces {
         let Some((first, rest)) = piece.phrase.split_first() else { continue };
-        let whole = |(at, place): &(u32, Range<usize>)| {
-            rest.iter().try_fold(place.end, |end, sought| {
-                let wanted = at.saturating_add(sought.step.saturating_sub(first.step));
-                let places = of(&sought.word);
+        // Returns where the phrase ends that begins at a place of its first word, if it is there.
+        let end_of_phrase = |(at, place): &(u32, Range<usize>)| {
+            rest.iter().try_fold(place.end, |end, word| {
+                let wanted = at.saturating_add(word.position.saturating_sub(first.position));
+                let places = of(&word.word);
                 let next = places
                     .binary_search_by_key(&wanted, |(at, _)| *at)
                     .ok()
@@ -154,9 +153,9 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
                 next.map(|(_, place)| end.max(place.end))
             })
         };
-        let found = of(&first.word)
-            .iter()
-            .filter_map(|place| Some(place.1.start..with_combining_marks(text, whole(place)?)));
+        let found = of(&first.word).iter().filter_map(|place| {
+            Some(place.1.start..with_combining_marks(text, end_of_phrase(place)?))
+        });
         out.extend(found.take(MAX_MATCHES));
     }
     out.sort_unstable_by_key(|place| (place.start, place.end));
@@ -184,19 +183,19 @@ fn with_combining_marks(text: &str, end: usize) -> usize {
 /// before the first match, and ends where no more fits.
 fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String {
     let part = |from: usize| {
-        let mut part =
+        let mut writer =
             SnippetWriter { out: String::new(), max_bytes, open: false, space: false, full: false };
         let mut at = from;
         for place in found {
-            part.text(text.get(at..place.start).unwrap_or_default());
-            part.mark(text.get(place.clone()).unwrap_or_default());
+            writer.text(text.get(at..place.start).unwrap_or_default());
+            writer.mark(text.get(place.clone()).unwrap_or_default());
             at = place.end;
-            if part.full {
+            if writer.full {
                 break;
             }
         }
-        part.text(text.get(at..).unwrap_or_default());
-        part
+        writer.text(text.get(at..).unwrap_or_default());
+        writer
     };
     let whole = part(0);
     if !whole.full {
@@ -275,8 +274,7 @@ impl SnippetWriter {
 
     fn mark(&mut self, text: &str) {
         let space = if self.space && !self.out.is_empty() { " " } else { "" };
-        // A match is written whole or not at all. Only the first match may be cut, after at least
-        // one character.
+        // Of the first match, at least one character is written; of another, all or nothing.
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();

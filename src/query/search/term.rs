@@ -5,8 +5,8 @@
 //!   backslash escapes the next character. A piece that has several words, such as an address, is a
 //!   phrase, too. The words of a phrase must follow each other in one field.
 //! - Pieces without words are ignored. A term that is left without pieces is in every email.
-//! - A piece `@example.org` finds, in address fields, addresses in this domain and its subdomains;
-//!   in other fields it is a phrase.
+//! - A piece `@example.org`, with a well-formed domain, finds in address fields the addresses in
+//!   this domain and its subdomains; in other fields it is a phrase.
 //! - Word tokens are hashes, so a match by tokens is not certain. [`SearchTerm::confirms`] checks
 //!   the message.
 
@@ -33,16 +33,14 @@ const MAX_TERM_WORDS: usize = 256;
 /// Bytes of a raw message in which `SearchTerm::confirms` looks for the words before it parses.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to find in some fields, which are bits of `model::field`. An email has the term if each
-/// piece is found.
+/// A text to find in some fields of an email. An email has the term if each piece is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
-    fields: u16,
     pub(in crate::query) pieces: Vec<TermPiece>,
 }
 
 /// One piece of a search term. It is found by its phrase in one of `fields`, or by one of its texts
-/// in one of `text_fields`.
+/// in one of `text_fields`. Fields are bits of `model::field`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::query) struct TermPiece {
     pub(in crate::query) phrase: Vec<PhraseWord>,
@@ -61,7 +59,7 @@ pub(in crate::query) struct PhraseWord {
     pub(in crate::query) hash: u32,
     /// The number of the word in its piece. In a message, the words of a phrase are as far apart as
     /// these numbers.
-    pub(in crate::query) step: u32,
+    pub(in crate::query) position: u32,
 }
 
 /// Matches the texts that are `prefix` and then `rest`.
@@ -106,7 +104,7 @@ impl SearchTerm {
                     phrase.push(PhraseWord {
                         word: found.word.to_owned(),
                         hash: hash.of(found.word),
-                        step: found.position,
+                        position: found.position,
                     });
                 }
             });
@@ -130,7 +128,7 @@ impl SearchTerm {
             }
             out.push(one);
         }
-        Self { fields, pieces: out }
+        Self { pieces: out }
     }
 
     /// Returns the term for messages with a header field of this name, or `None` for names that
@@ -138,9 +136,9 @@ impl SearchTerm {
     pub(in crate::query) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
         let word = tokens::name_word(name)?;
         let hash = WordHash::new(secrets).of(&word);
-        let phrase = vec![PhraseWord { word, hash, step: 0 }];
+        let phrase = vec![PhraseWord { word, hash, position: 0 }];
         let fields = tokens::HEADER;
-        Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
+        Some(Self { pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
     /// Returns the term for messages that may have the first whole id of `text` in a header field.
@@ -176,8 +174,8 @@ impl SearchTerm {
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
-    /// Returns the term for emails whose header must be read to know Delivered-To: those with a
-    /// field of an earlier hop, and those whose tokens lack the address.
+    /// Returns the term for emails whose header must be read to know Delivered-To (`name`, in any
+    /// case): those with a field of an earlier hop, and those whose tokens lack the address.
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut term = Self::of_field(name, secrets)?;
         for piece in &mut term.pieces {
@@ -192,10 +190,7 @@ impl SearchTerm {
     }
 
     fn of_texts(texts: Vec<TextPattern>, fields: u16) -> Self {
-        Self {
-            fields,
-            pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }],
-        }
+        Self { pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }] }
     }
 
     #[must_use]
@@ -232,9 +227,9 @@ impl SearchTerm {
         self.is_in(positions, &texts)
     }
 
-    /// Whether a message whose tokens match has the term. If all words occur in the first bytes of
-    /// the raw message, a collision of hashes is so unlikely that the message is not parsed.
-    /// Otherwise, and if the term has texts, `matches_raw` decides.
+    /// Whether a message whose tokens match has the term. If all words are ASCII and occur in the
+    /// first bytes of the raw message, a collision of hashes is so unlikely that the message is not
+    /// parsed. Otherwise, and if the term has texts, `matches_raw` decides.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =
@@ -242,7 +237,7 @@ impl SearchTerm {
         let is_edge = |byte: Option<&u8>| {
             byte.is_none_or(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
         };
-        let is_in = |bytes: &[u8], word: &[u8]| {
+        let occurs = |bytes: &[u8], word: &[u8]| {
             memchr::memmem::find_iter(bytes, word).any(|at| {
                 let before = at.checked_sub(1).and_then(|at| bytes.get(at));
                 is_edge(before) && is_edge(bytes.get(at + word.len()))
@@ -251,8 +246,8 @@ impl SearchTerm {
         let whole = |word: &PhraseWord| {
             let word = word.word.as_bytes();
             word.is_ascii()
-                && (is_in(start_bytes, word)
-                    || is_in(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
+                && (occurs(start_bytes, word)
+                    || occurs(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
         };
         (self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole))
             || self.matches_raw(raw)
@@ -308,7 +303,7 @@ impl TermPiece {
         let Some((start, behind)) = self.phrase.split_first() else { return false };
         first.iter().filter(|at| field_at(**at) & self.fields != 0).any(|at| {
             rest.iter().zip(behind).all(|(positions, word)| {
-                let wanted = at.saturating_add(word.step.saturating_sub(start.step));
+                let wanted = at.saturating_add(word.position.saturating_sub(start.position));
                 positions.binary_search(&wanted).is_ok()
             })
         })

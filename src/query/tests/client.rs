@@ -55,8 +55,9 @@ impl<Id: Ord + Copy + std::fmt::Debug, Object: Clone + PartialEq + std::fmt::Deb
         Self { objects, state: ClientState::at(since), reported: BTreeMap::new() }
     }
 
-    /// Applies one answer of at most `limit` objects, of which `now` has the present ones. Returns
-    /// whether there are more changes. If there are none, the client must have exactly `now`.
+    /// Applies one answer of at most `limit` objects. `now` are the objects that exist now. Returns
+    /// whether there are more changes. If there are none, the client must have exactly `now`; if
+    /// there are, the answer must name an object or advance the state.
     fn apply(&mut self, answer: &Changes<Id>, limit: usize, now: &BTreeMap<Id, Object>) -> bool {
         let count = answer.created.len() + answer.updated.len() + answer.destroyed.len();
         assert!(

@@ -270,8 +270,9 @@ impl Fixture {
     }
 }
 
-/// Opens stores of two earlier formats and of this one (`deliver::format_tests`). In each a merge
-/// has begun, and all seven emails are delivered to `ALIASES[0]`.
+/// Opens stores of two earlier formats and of this one, with the options and the time of
+/// `deliver::format_tests`, which made them. In each a merge has begun, and all seven emails are
+/// delivered to `ALIASES[0]`.
 #[test]
 fn emails_of_an_earlier_version_are_found_by_delivered_to() {
     let sizes =

@@ -1,6 +1,6 @@
-//! Runs random histories over RocksDB, reopens the store as after a crash, and compares queries,
-//! changes from every past state and all rows with the naive account (`naive`: vectors and full
-//! scans).
+//! Runs random histories over RocksDB, in which the store is also reopened as after a power failure
+//! (`Op::Reopen`). Compares queries, changes from every past state and all rows with the naive
+//! account (`naive`: vectors and full scans).
 //!
 //! Each case opens several databases, so there are a twentieth of the usual number of cases, and
 //! at least eight.

@@ -397,8 +397,8 @@ impl TestDriver {
 
     /// Changes the naive account as a repair must change the store, given the emails whose rows
     /// were lost: keywords that no other row has are gone, and threads may have been made. Then all
-    /// emails must be the same in both. Other rows tell `$seen`, `$flagged`, and by the number of
-    /// unread emails that an unseen email is a draft.
+    /// emails must be the same in both. Other rows have `$seen` and `$flagged`, and the number of
+    /// unread emails, which tells whether an unseen email is a draft.
     pub(super) fn follow_repair(&mut self, ids: &BTreeSet<EmailId>) {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");

@@ -26,8 +26,8 @@ pub(super) struct ListingQuery {
     /// `None` for all mail.
     uid: Option<MailboxUid>,
     filter: ListingFilter,
-    /// Selects one of several equivalent filters: odd numbers are written with a NOT if the listing
-    /// filter can be, and from 4 on the conditions are nested in AND and OR.
+    /// Selects one of several equivalent filters: if the listing filter can be written with and
+    /// without a NOT, odd numbers have the NOT. From 4 on the conditions are nested in AND and OR.
     spelling: u8,
     /// Milliseconds after `EPOCH`, as in `after`.
     before: Option<i64>,
@@ -87,7 +87,7 @@ impl ListingQuery {
     }
 
     /// Returns the path that answers the query if its listings are maintained; `None` if no
-    /// listings have the answer.
+    /// listings have the answer, for the reasons that `query::plan::listings` gives.
     pub(super) fn path(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {

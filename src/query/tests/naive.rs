@@ -348,8 +348,8 @@ impl NaiveAccount {
         Some((window.collect(), start))
     }
 
-    /// Returns the counts of a mailbox (RFC 8621 §2). An email that is only in the Trash does not
-    /// make its thread unread elsewhere.
+    /// Returns the counts of a mailbox (RFC 8621 §2). In the Trash only emails in the Trash make a
+    /// thread unread, elsewhere only those that are also outside the Trash.
     pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let in_mailbox: Vec<&NaiveMail> =
             self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();

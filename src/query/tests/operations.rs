@@ -27,9 +27,9 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several updates, or destructions for `None`. They are made in one commit, or if `queued`,
-    /// each in a commit of its own, which are all in the queue together. Each leads to a state that
-    /// a client may have.
+    /// Several updates, or destructions for `None`. They are made in one commit; if `queued`, in
+    /// one commit each, all of them queued before the first is awaited. Each change leads to a
+    /// state that a client may have.
     Several {
         changes: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,

@@ -43,6 +43,7 @@ fn store_with_flags(
         Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0))))
             .unwrap();
     create_account(&store);
+    // The mailbox is empty, so the listing is complete after one step.
     let commit = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
     commit.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> = (0..emails)
@@ -138,7 +139,8 @@ fn page_of_flagged_first_reads_few_rows_of_a_large_mailbox() {
     };
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
-        // Four times the emails may cost two and a half times the rows, and 400 rows in a store.
+        // Four times the emails may cost at most two and a half times the rows, and on average at
+        // most 400 rows in each store.
         let max_rows = usize::from(STORES) * 400;
         assert!(
             many < max_rows && many * 2 < few * 5,

@@ -101,7 +101,8 @@ fn apply_damage(engine: &MemoryEngine, damage: &Damage) {
         }
         _ => {
             let mut row = altered(&value, prefix.min(value.len() - 1));
-            // A third of the altered rows is also cut.
+            // A third of the altered rows also loses the last byte, but none to which the prefix
+            // or the version may belong.
             if row.len() > prefix + 2 && damage.by.is_multiple_of(3) {
                 row.pop();
             }

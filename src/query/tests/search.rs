@@ -237,7 +237,7 @@ fn atoms(text: &str) -> Vec<(String, bool)> {
 }
 
 /// Whether a text contains the atoms of a phrase in their order, one right after the other. An atom
-/// whose flag is set in the phrase needs the flag in the text, too.
+/// after the first whose flag is set in the phrase needs the flag in the text, too.
 fn contains(text: &str, phrase: &str) -> bool {
     let (text, phrase) = (atoms(text), atoms(phrase));
     text.windows(phrase.len()).any(|window| {

@@ -100,6 +100,7 @@ fn ordinal_of_an_email_in_a_fold_is_found_in_few_rows() {
         };
         let mut fresh = snapshot.fold_ordinals(AccountId(1), fold);
         engine.read();
+        // `seek` only goes forward, so the last id is sought only after a later one.
         let later = ids.get(at + 5).copied();
         for id in [ids[at], next(ids[at])]
             .into_iter()

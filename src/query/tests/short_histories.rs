@@ -22,7 +22,7 @@ fn short_histories_of_one_thread_have_minimal_changes() {
 }
 
 #[test]
-fn short_histories_of_one_thread_second_email_newer_have_minimal_changes() {
+fn short_histories_of_one_thread_whose_second_email_is_newer_have_minimal_changes() {
     check_short_histories(true, 1);
 }
 

@@ -26,11 +26,11 @@ struct SourceListing {
     listing: Listing,
     /// The rows that were read and not returned yet.
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Reading continues after this email, or at the beginning of the listing if `Some(None)`.
-    /// `None` if all is read.
+    /// Reading continues after this email, or with the first email of the direction if
+    /// `Some(None)`. `None` if all is read.
     upto: Option<Option<EmailId>>,
     /// How many rows are read next.
-    step: usize,
+    batch_size: usize,
 }
 
 impl<'v> Merge<'v> {
@@ -41,12 +41,12 @@ impl<'v> Merge<'v> {
         range: IdRange,
         direction: Direction,
     ) -> Self {
-        let step = (MIN_READ_BATCH / listings.len().max(1)).max(MIN_LISTING_BATCH);
+        let batch_size = (MIN_READ_BATCH / listings.len().max(1)).max(MIN_LISTING_BATCH);
         let part = |listing: &Listing| SourceListing {
             listing: *listing,
             read: VecDeque::new(),
             upto: range.begin(direction),
-            step,
+            batch_size,
         };
         Self { snapshot, account, listings: listings.iter().map(part).collect(), range, direction }
     }
@@ -69,12 +69,13 @@ impl<'v> Merge<'v> {
                     part.listing,
                     self.direction,
                     upto,
-                    part.step,
+                    part.batch_size,
                 )?
                 .into();
                 // Only a full page may have more rows after it.
-                part.upto = part.read.get(part.step.saturating_sub(1)).map(|(id, _)| Some(*id));
-                part.step = part.step.saturating_mul(4).min(most);
+                part.upto =
+                    part.read.get(part.batch_size.saturating_sub(1)).map(|(id, _)| Some(*id));
+                part.batch_size = part.batch_size.saturating_mul(4).min(most);
             }
             let here = part.read.front().filter(|(id, _)| self.range.holds(*id)).copied();
             if let Some(here) = here

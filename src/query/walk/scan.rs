@@ -28,7 +28,7 @@ pub(in crate::query) struct EmailScan<'v> {
     /// The emails that were read and not returned yet.
     read: VecDeque<(EmailId, EmailMetadata)>,
     /// How many emails are read next.
-    step: usize,
+    batch_size: usize,
     reads: Allowance,
 }
 
@@ -70,7 +70,7 @@ impl<'v> EmailScan<'v> {
             range,
             direction,
             read: VecDeque::new(),
-            step: MIN_READ_BATCH,
+            batch_size: MIN_READ_BATCH,
             reads: Allowance::default(),
         }
     }
@@ -105,8 +105,8 @@ impl<'v> EmailScan<'v> {
     fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
             ScanSource::Listings(merge) => {
-                let mut ids = Vec::with_capacity(self.step);
-                while ids.len() < self.step
+                let mut ids = Vec::with_capacity(self.batch_size);
+                while ids.len() < self.batch_size
                     && let Some((id, _)) = merge.next()?
                 {
                     ids.push(id);
@@ -123,19 +123,19 @@ impl<'v> EmailScan<'v> {
                 let Some(behind) = upto.take() else { return Ok(false) };
                 let emails = match self.direction {
                     Direction::NewestFirst => {
-                        self.snapshot.emails(self.account, behind, self.step)?
+                        self.snapshot.emails(self.account, behind, self.batch_size)?
                     }
                     Direction::OldestFirst => {
-                        self.snapshot.emails_from_end(self.account, behind, self.step)?
+                        self.snapshot.emails_from_end(self.account, behind, self.batch_size)?
                     }
                 };
                 self.read = emails.into();
-                *upto = self.read.get(self.step.saturating_sub(1)).map(|(id, _)| Some(*id));
+                *upto = self.read.get(self.batch_size.saturating_sub(1)).map(|(id, _)| Some(*id));
                 true
             }
         };
         self.reads.count_rows(self.read.len());
-        self.step = self.step.saturating_mul(4).min(MAX_READ_BATCH);
+        self.batch_size = self.batch_size.saturating_mul(4).min(MAX_READ_BATCH);
         Ok(is_more)
     }
 }

@@ -9,7 +9,7 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// The largest value of `SearchWalk::step`.
+/// The largest value of `SearchWalk::min_batch`.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// Where the next batch begins; `None` at the end.
     from: Option<EmailId>,
     /// The least size of the next batch. It doubles with each batch, up to `MAX_SEARCH_BATCH`.
-    step: usize,
+    min_batch: usize,
     /// How many of 1,000 emails were hits, in the last batch that was taken from the listing; 1,000
     /// before the first. The next batch is taken from the listing unless
     /// `index_hits_per_thousand` is higher.
@@ -65,7 +65,7 @@ impl<'v> SearchWalk<'v> {
             listing,
             range,
             from,
-            step: 1,
+            min_batch: 1,
             listing_hits_per_thousand: 1000,
             index_hits_per_thousand: 1000,
         }
@@ -82,8 +82,8 @@ impl<'v> SearchWalk<'v> {
         shown: Option<&HashSet<ThreadId>>,
     ) -> Result<Option<Vec<Hit>>, Error> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
-        let most = room.min(self.options.search_batch).max(self.step);
-        self.step = self.step.saturating_mul(2).min(MAX_SEARCH_BATCH);
+        let most = room.min(self.options.search_batch).max(self.min_batch);
+        self.min_batch = self.min_batch.saturating_mul(2).min(MAX_SEARCH_BATCH);
         let answers = match self.listing {
             Some(listing) if self.listing_hits_per_thousand >= self.index_hits_per_thousand => {
                 self.of_listing(listing, matcher, source, from, most)?
@@ -110,7 +110,7 @@ impl<'v> SearchWalk<'v> {
             if known == Some(false) {
                 continue;
             }
-            // Of each thread only the first hit is prefetched, if one result is enough.
+            // With `shown`, a thread gives one result, so only its first hit is prefetched.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
                 undecided.push(hits.len());
             }
@@ -174,8 +174,8 @@ impl<'v> SearchWalk<'v> {
         source.reads.count_rows(page.len());
         // Where the page after this one begins; `None` if there is none.
         let next_page = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
-        // The first email that the index names, from the last one that was looked up on. `None` if
-        // it names no more.
+        // What the last look-up found: the first email at or after its id that the index names, or
+        // `None` if there is none. At first `from`, as if the index named it.
         let mut next = Some(from);
         for (id, _) in &page {
             if next.is_none_or(|next| next > *id) || *id > self.range.last {

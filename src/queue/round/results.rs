@@ -32,6 +32,7 @@ impl Scheduler {
         let now = self.store.clock().steady();
         // A byte of the lane's digest serves as jitter: it differs between lanes.
         let (retry, jitter) = (self.settings.retry, wakeup.lane[0]);
+        // The pauses of the relay double, up to 64 times the first.
         let relay_retry = RetrySchedule {
             first: self.settings.relay_pause,
             longest: self.settings.relay_pause.saturating_mul(64),

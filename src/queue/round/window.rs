@@ -50,8 +50,8 @@ impl Scheduler {
     /// Removes at most `WAKEUPS_PER_READ` sent actions that were kept long enough. Also has the
     /// next read of the queue begin at its start: it finds the wake-ups of commits that became
     /// visible so late that `VISIBILITY_LAG` was not enough for them.
-    pub(super) async fn sweep(&mut self, now: CurrentTime) {
-        self.last_sweep = Some(now.steady);
+    pub(super) async fn clean_up(&mut self, now: CurrentTime) {
+        self.last_cleanup = Some(now.steady);
         (self.scan_from, self.may_have_more) = (UtcMillis(0), true);
         let now = now.wall;
         let kept = self
@@ -88,6 +88,8 @@ impl Scheduler {
     /// While half of `WAKEUPS_PER_READ` or more are ready, only urgent ones are read.
     pub(super) fn fill_window(&mut self, now: UtcMillis) {
         let is_half_full = self.ready.len() >= WAKEUPS_PER_READ / 2;
+        // If only urgent wake-ups are read, what is known of the others stays: that there may be
+        // more, and when the next is due.
         let next_due = self.next_due.filter(|_| is_half_full);
         (self.may_have_more, self.next_due) = (is_half_full, next_due);
         let mut note_later =

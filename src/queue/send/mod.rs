@@ -330,7 +330,8 @@ impl<'a> RelayTransaction<'a> {
             .filter(|(_, (_, outcome))| outcome.is_none())
             .map(|(index, (target, _))| (index, *target))
             .collect();
-        // RFC 6531 §3.6.
+        // A header that is not ASCII needs SMTPUTF8 (RFC 6531 §3.6). Unlike an address, it is sent
+        // all the same if the relay does not offer that.
         let header = self.message.get(..body_offset(self.message)).unwrap_or(self.message);
         let utf8 = (extensions.utf8 && !header.is_ascii())
             || undecided.iter().any(|(_, target)| self.needs_utf8(target));

@@ -26,7 +26,7 @@ type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 /// address of the relay.
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let with_address = |error: &dyn Display| format!("{}: {error}", relay.address);
-    // Each step has a limit of its own, but a relay that sends one byte a minute may not reach it.
+    // Each step has a limit of its own, `Relay::timeout`. This one is for all steps together.
     let opening = timeout(relay.timeout.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(opened) => opened.map_err(|error| with_address(&error)),

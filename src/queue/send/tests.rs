@@ -37,7 +37,7 @@ fn answers_are_read_at_any_split() {
             answers.iter().map(|answer| (answer.code, answer.status)).collect::<Vec<_>>(),
             [(250, [2, 1, 0]), (550, [5, 1, 1])]
         );
-        // RFC 8621 §7: lines are joined, without the codes that begin each of them.
+        // RFC 8621 §7: lines are joined. Only the codes of the first line stay.
         assert_eq!(answers[0].line(), "250 2.1.0 one two");
         assert!(answers[1].text.contains("no such user"));
     }
@@ -48,7 +48,7 @@ fn answers_are_read_at_any_split() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_at_most_the_wanted_answers_or_an_error(
+    fn any_bytes_give_the_wanted_number_of_answers_or_an_error(
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..300),
             "([245][0-9]{2}[- ]([245]\\.[0-9]\\.[0-9]{1,4} )?[a-z<>\r\n]{0,9}\r\n){0,6}"

@@ -100,7 +100,7 @@ async fn domain_that_refuses_is_probed_and_the_others_go_on() {
     .await;
     let tried =
         || relay.commands.lock().iter().filter(|line| line.contains("@down.example")).count();
-    // As many as are under way at once (`Settings::concurrency`).
+    // No more than are under way at once (`Settings::concurrency`).
     assert!(tried() <= 4, "{} were tried at once", tried());
     let attempts: u32 = queued_actions(&store).iter().map(|action| action.attempts).sum();
     assert!(attempts <= 4, "{attempts} attempts were spent");

@@ -150,6 +150,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         if key.starts_with(b"@@") {
             alias();
         }
+        // Another directory, which has cached nothing of the damage.
         let result =
             AttemptContext { directory: directory(&store), ..context }.carry_out((ANN, id)).await;
         assert!(matches!(result, AttemptResult::Recorded(..)), "{key:?}: {result:?}");

@@ -101,6 +101,7 @@ async fn refusals_that_concern_all_messages_cost_no_attempts() {
             queue_reply(&store, to, ActionState::Waiting);
         }
         let mut settings = settings(port);
+        // How long the worker waits for the rest of half a greeting.
         settings.relay.timeout = Duration::from_millis(200);
         let worker = RunningWorker::start(&store, settings);
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -126,6 +127,7 @@ async fn store_that_refuses_records_stops_sending_and_nothing_goes_out_twice() {
     let store = store_over(engine.clone(), Arc::new(SystemClock));
     let relay = ScriptedRelay::default();
     let (port, _server) = relay.start().await;
+    // This start writes the queue's mark, so that the next one need not write it.
     let worker = RunningWorker::start(&store, settings(port));
     until("the mark", || store.snapshot().queue_mark().unwrap().is_some()).await;
     worker.stop().await;
@@ -317,6 +319,7 @@ async fn queue_with_a_missing_row_is_held() {
         let store = store_over(engine.clone(), Arc::new(SystemClock));
         let relay = ScriptedRelay::default();
         let (port, _server) = relay.start().await;
+        // Writes the queue's mark.
         RunningWorker::start(&store, settings(port)).stop().await;
         queue_reply(&store, "bob", ActionState::Waiting);
         queue_reply(&store, "eve", ActionState::Waiting);

@@ -175,7 +175,8 @@ async fn relay_is_probed_at_once_if_a_person_asks_for_an_action() {
     let task = tokio::spawn(queue.run(async { drop(stopped.await) }));
     until("the relay is down", || trouble.get().is_some()).await;
     let _server = relay.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
-    // This does not prolong the rest, which is measured by monotonic time.
+    // A wall clock that is set back must not delay the probe: the rest is measured by monotonic
+    // time, and the request makes the action due by the new time.
     clock.set(clock.now().before(2 * HOUR));
     let read = read_action(&store, id).unwrap();
     commit(&store, |txn| {

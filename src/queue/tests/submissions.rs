@@ -105,7 +105,7 @@ async fn submission_can_be_cancelled_until_its_message_goes_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hold_during_an_attempt_takes_effect_until_the_message_goes_out() {
+async fn action_can_be_held_during_an_attempt_until_its_message_goes_out() {
     let (store, relay) = (store(), ScriptedRelay::default());
     let (port, _server) = relay.start().await;
     let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");

@@ -102,7 +102,8 @@ impl Snapshot<'_> {
             .accounts
             .values()
             .filter_map(|row| row.as_ref().ok())
-            // Its primary address is empty, and the rows of the others may be deleted already.
+            // While an account is removed, its primary address is empty, and the rows of its other
+            // addresses may be deleted already.
             .filter(|row| !row.is_being_removed())
         {
             for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()])

@@ -37,6 +37,7 @@ impl Txn<'_> {
             }
             path_so_far.push_str(name);
             let existing = match path_so_far.as_str() {
+                // The path begins with `/`: the empty name is refused below.
                 "" => None,
                 path => self.snapshot().find_mailbox(account, path)?,
             };

@@ -48,7 +48,7 @@ impl Txn<'_> {
         let uid = MailboxUid(self.state.last_mailbox);
         let row = Mailbox { created: modseq, updated: modseq, updated_not_counts: modseq, ..row };
         self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
-        self.note_role(uid, row.role);
+        self.note_inbox(uid, row.role);
         if row.role == Some(Role::Trash) {
             // The account had no Trash, and this one is empty: no thread is counted anew.
             self.state.trash = uid;
@@ -140,7 +140,7 @@ impl Txn<'_> {
             if self.state.inbox == uid {
                 self.state.inbox = MailboxUid(0);
             }
-            self.note_role(uid, new.role);
+            self.note_inbox(uid, new.role);
             // If two mailboxes exchange the role, `state.trash` may name the other one already,
             // which stays the Trash.
             if new.role == Some(Role::Trash) {
@@ -244,7 +244,7 @@ impl Txn<'_> {
 
     /// Notes in the account's state that a mailbox is the Inbox. Does nothing for another role: the
     /// callers note the Trash themselves.
-    fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
+    fn note_inbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         if role == Some(Role::Inbox) {
             self.state.inbox = uid;
         }
@@ -328,8 +328,9 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
 }
 
 /// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
-/// of `MailboxFault`, except those for shares and for destroying a mailbox. `old` is the mailbox's
-/// uid and its stored row; `None` for a new mailbox. `all` may have its old or its new row.
+/// of `MailboxFault`, except those for shares, for destroying a mailbox and for the role of the
+/// Inbox. `old` is the mailbox's uid and its stored row; `None` for a new mailbox. `all` may have
+/// its old or its new row.
 ///
 /// # Errors
 /// `Mailbox` with the first rule that is broken.

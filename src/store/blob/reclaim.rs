@@ -50,10 +50,10 @@ const MANY_SHORT_SEGMENTS: usize = 8;
 /// A cycle begins when 1/`DELETED_PART` of the bytes of all segments was deleted since the last one
 /// began.
 const DELETED_PART: u64 = 16;
-/// A cycle also begins when the journal has grown, since the last one began, by 1/`LOG_PART` of the
-/// bytes of all segments, or of a full segment if that is more. Soon the rows of the journal are in
-/// the tables' files, too, and then its frames only take space.
-const LOG_PART: u64 = 8;
+/// A cycle also begins when the journal has grown, since the last one began, by 1/`JOURNAL_PART` of
+/// the bytes of all segments, or of a full segment if that is more. Soon the rows of the journal
+/// are in the tables' files, too, and then its frames only take space.
+const JOURNAL_PART: u64 = 8;
 /// How often a step looks whether guards are dropped, and how long it waits before each look but
 /// the first.
 const GUARD_WAITS: u32 = 5;
@@ -65,8 +65,8 @@ pub(in crate::store) struct Reclaimer {
     phase: Mutex<Phase>,
     /// Bytes of messages that were deleted since the last cycle began.
     deleted: AtomicU64,
-    /// `Segments::log_written` when the last cycle began.
-    log_at_begin: AtomicU64,
+    /// The bytes of the journal (`Segments::log_written`) when the last cycle began.
+    journal_at_begin: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -164,10 +164,10 @@ impl Store {
             Phase::Idle => {
                 let bytes = segments.usage().iter().fold(0u64, |sum, one| sum + one.bytes);
                 let deleted = self.0.reclaimer.deleted.load(Ordering::Relaxed);
-                let log = segments.log_written();
-                let log = log.saturating_sub(self.0.reclaimer.log_at_begin.load(Ordering::Relaxed));
+                let journal_before = self.0.reclaimer.journal_at_begin.load(Ordering::Relaxed);
+                let journal = segments.log_written().saturating_sub(journal_before);
                 step.has_more = (deleted > 0 && deleted >= bytes / DELETED_PART)
-                    || log >= bytes.max(segments.max_bytes()) / LOG_PART;
+                    || journal >= bytes.max(segments.max_bytes()) / JOURNAL_PART;
                 if step.has_more {
                     *phase = Phase::default();
                 }
@@ -175,8 +175,8 @@ impl Store {
             Phase::Counting(count) => {
                 if count.next.is_empty() {
                     self.0.reclaimer.deleted.store(0, Ordering::Relaxed);
-                    let log = segments.log_written();
-                    self.0.reclaimer.log_at_begin.store(log, Ordering::Relaxed);
+                    let journal = segments.log_written();
+                    self.0.reclaimer.journal_at_begin.store(journal, Ordering::Relaxed);
                     segments.seal_active(segments.max_bytes() / SHORT_PART);
                     count.segments = segments.usage();
                 }

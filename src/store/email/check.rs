@@ -170,7 +170,8 @@ impl Checker<'_> {
             .make_rows
             .zip(raw.as_deref())
             .map(|(make_rows, raw)| EncodedMessage::new(&make_rows(raw)));
-        // Rows that an earlier version made of the message stay until a rebuild.
+        // Rows that an earlier version made of the message stay until a rebuild, which is the check
+        // with `restart_history`.
         let is_earlier =
             matches!(readable, Some(Ok(_))) && content.is_some_and(is_content_outdated);
         let is_compared = !is_earlier || self.options.restart_history;
@@ -209,10 +210,7 @@ impl Checker<'_> {
         {
             self.expect(Table::EmailTokens, key, tokens, encode_tokens(&prefix, &made.tokens))?;
         }
-        let is_known = matches!(readable, Some(Ok(_))) || self.options.make_rows.is_some();
-        Ok(raw
-            .filter(|_| is_known)
-            .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
+        Ok(raw.map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }
 
     /// Returns an email's message as received. `None` if the check is not deep, or if the message

@@ -314,7 +314,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Returns the listings that are being dropped.
+    /// Returns the listings that are being dropped: those without a frontier.
     fn dropped_listings(&self) -> BTreeSet<(MailboxUid, ListingFilter)> {
         let state = self.state_or_fresh();
         let of_mailboxes = self.census.mailboxes.iter().map(|(uid, row)| (*uid, &row.listings));

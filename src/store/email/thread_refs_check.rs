@@ -11,7 +11,7 @@
 //!   dropping it.
 //! - If the email began its thread, all its keys name the thread while the thread lives.
 //!
-//! Other missing references are reported only if some reference of the account is surely lost.
+//! Other missing rows are reported only if some row of the account is surely lost.
 
 use std::time::Duration;
 
@@ -40,10 +40,9 @@ pub(in crate::store) struct Refs {
     /// The notes of history, ascending: a time, and the newest modseq at that time. A note covers
     /// the changes up to this modseq.
     notes: Vec<(UtcMillis, ModSeq)>,
-    /// Whether a reference of the account is surely lost.
+    /// Whether a row of the account is surely lost.
     is_damaged: bool,
-    /// Positions in the census of emails with a missing reference that may have gone with a dead
-    /// thread.
+    /// Positions in the census of emails with a missing row that may have gone with a dead thread.
     uncertain: Vec<u32>,
 }
 
@@ -110,8 +109,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Reports the missing references that may have gone with a dead thread, if others are surely
-    /// lost.
+    /// Reports the missing rows that may have gone with a dead thread, if others are surely lost.
     pub(in crate::store) fn check_uncertain_references(&mut self) -> Result<(), Error> {
         let uncertain = std::mem::take(&mut self.refs.uncertain);
         let Some(make_rows) = self.options.make_rows.filter(|_| self.refs.is_damaged) else {

@@ -126,9 +126,9 @@ impl Txn<'_> {
     }
 
     /// Updates a thread after a change of one email from `old` (`None`: it is created) to `new`
-    /// (`None`: it is destroyed). Returns the thread before and after; before, one without emails
-    /// if it is new. The thread's modseq moves only if it gains or loses an email (RFC 8621 §3).
-    /// The caller has updated `email_by_thread`.
+    /// (`None`: it is destroyed). Returns the thread before the change (one without emails if the
+    /// thread is new) and after it. The thread's modseq moves only if it gains or loses an email
+    /// (RFC 8621 §3). The caller has updated `email_by_thread`.
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,

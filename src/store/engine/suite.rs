@@ -293,13 +293,13 @@ mod tests {
 
     #[test]
     fn memory_engine_with_two_handles_keeps_the_contract_of_shared_engines() {
-        // While there is another handle, the engine is shared.
+        // Each check needs an empty engine. While `other` exists, the first one is shared, too.
         let one = MemoryEngine::new();
         let other = one.share();
         super::check_engine(&one);
+        drop(other);
         let one = MemoryEngine::new();
         super::check_shared_engine(&one, &one.share());
-        drop(other);
     }
 
     #[test]

@@ -266,9 +266,10 @@ impl DifferenceWalk<'_> {
     }
 
     /// Returns the boundaries of a level that the larger listing has in a span, each with the
-    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
-    /// span may end inside the section that the last row of this level counts. Rows of the level
-    /// below are counted instead, down to level 1, of which every end of a stretch is a boundary.
+    /// number of emails from it to the next boundary or the end of the span. With `ends_inside`,
+    /// the span may end inside the section that the last row of this level counts: then the rows of
+    /// the level below count its emails, and so on down to level 1, where every end of a stretch is
+    /// a boundary.
     fn cuts(
         &self,
         level: u8,

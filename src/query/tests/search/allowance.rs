@@ -63,8 +63,8 @@ fn header_of_a_long_message_is_charged_without_its_body() {
         run(&request(Condition::Body("lunch".into()), 2000, 1000)),
         Err(QueryError::TooMuchRead)
     );
-    // The bytes that the first search read count as more than 1,000 rows, so no further walk may
-    // begin.
+    // A long message is read in large steps until its header is whole, and each KiB that was read
+    // counts as a row: for 20 messages more than 1,000 rows. So no further walk may begin.
     assert_eq!(run(&affordable), Err(QueryError::TooMuchWalked));
 }
 

@@ -20,9 +20,9 @@ pub(super) fn database_options(
 ) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
     // The journal has what is not flushed when the database is closed.
     let mut options = default_options_with("avoid_flush_during_shutdown=true");
+    // RocksDB's own log has only what an earlier version or `journal::begin` wrote. Its last record
+    // may be torn. But if the log is missing, or shorter than what was synced, it is damaged.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    // RocksDB's own log has only what an earlier version or `journal::begin` wrote. A log that is
-    // missing or shorter than it was counts as damage, too.
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_paranoid_checks(true);
     // Files must have every row up to the position that is in files (`journal`).

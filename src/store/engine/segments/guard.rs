@@ -15,45 +15,45 @@ use super::Segments;
 /// is dropped.
 #[derive(Debug, Clone)]
 pub struct SegmentGuard {
-    _generation: Arc<Generation>,
+    _group: Arc<GuardGroup>,
 }
 
 /// Stands for the guards that were taken between two calls of `earlier_guards`: each has a
 /// reference to it.
 #[derive(Debug, Default)]
-struct Generation;
+struct GuardGroup;
 
 /// The guards that were taken before a call of `earlier_guards`.
 #[derive(Debug, Default)]
-pub struct EarlierGuards(Vec<Weak<Generation>>);
+pub struct EarlierGuards(Vec<Weak<GuardGroup>>);
 
 impl EarlierGuards {
     /// Whether all these guards are dropped.
     #[must_use]
     pub fn are_dropped(&self) -> bool {
-        let are_dropped = self.0.iter().all(|generation| generation.strong_count() == 0);
+        let are_dropped = self.0.iter().all(|group| group.strong_count() == 0);
         // What the holders did before they dropped their guards is seen after this.
         fence(Ordering::Acquire);
         are_dropped
     }
 }
 
-/// The current generation, and earlier ones of which guards may be left.
+/// The current group, and earlier ones of which guards may be left.
 #[derive(Debug, Default)]
-pub(super) struct Generations(Mutex<(Arc<Generation>, Vec<Weak<Generation>>)>);
+pub(super) struct GuardGroups(Mutex<(Arc<GuardGroup>, Vec<Weak<GuardGroup>>)>);
 
 impl Segments {
     /// Returns a guard. A reader takes it before it reads the first row that may name an extent,
     /// and holds it as long as it uses extents.
     pub(in crate::store) fn guard(&self) -> SegmentGuard {
-        SegmentGuard { _generation: Arc::clone(&self.generations.0.lock().0) }
+        SegmentGuard { _group: Arc::clone(&self.guard_groups.0.lock().0) }
     }
 
     /// Returns the guards that were taken before this call.
     pub(in crate::store) fn earlier_guards(&self) -> EarlierGuards {
-        let mut generations = self.generations.0.lock();
-        let (current, earlier) = &mut *generations;
-        earlier.retain(|generation| generation.strong_count() > 0);
+        let mut groups = self.guard_groups.0.lock();
+        let (current, earlier) = &mut *groups;
+        earlier.retain(|group| group.strong_count() > 0);
         earlier.push(Arc::downgrade(current));
         *current = Arc::default();
         EarlierGuards(earlier.clone())

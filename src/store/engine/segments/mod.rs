@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use self::file::{FILE_HEADER_BYTES, NAME_BYTES, SegmentId, frame_length, read_frame, write_frame};
-use self::guard::Generations;
+use self::guard::GuardGroups;
 pub use self::guard::{EarlierGuards, SegmentGuard};
 use self::places::Segment;
 use self::stream::FileNames;
@@ -94,8 +94,8 @@ struct State {
     active: Option<(Arc<Segment>, Arc<File>)>,
     /// Segments that are to be deleted: `may_name` refuses their extents.
     retired: BTreeSet<u32>,
-    /// The highest number that a segment had since the store was opened. Until it is closed, no
-    /// number is given twice, so that a late deletion cannot hit another segment.
+    /// The highest number that a segment had since the store was opened. No number is given twice
+    /// before the store is closed, so that a late deletion cannot hit another segment.
     last_id: u32,
 }
 
@@ -131,7 +131,7 @@ pub struct Segments {
     file_names: FileNames,
     /// Files that are open for reading, the last used first.
     open: Mutex<VecDeque<(u32, Arc<File>)>>,
-    generations: Generations,
+    guard_groups: GuardGroups,
     /// Held while files are deleted, and while a backup copies them.
     deletion: Mutex<()>,
     /// Bytes of frames that were appended.
@@ -190,7 +190,7 @@ impl Segments {
             has_failed: Mutex::default(),
             file_names: FileNames::new(),
             open: Mutex::default(),
-            generations: Generations::default(),
+            guard_groups: GuardGroups::default(),
             deletion: Mutex::default(),
             written: AtomicU64::new(0),
             log_written: AtomicU64::new(0),

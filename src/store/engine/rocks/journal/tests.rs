@@ -66,8 +66,8 @@ fn cancelled_rows_are_not_written_when_the_store_is_opened_again() {
         let number = state.position.number + 1;
         let mut bytes = Vec::new();
         encode_put(&put(1, None), &mut bytes).unwrap();
-        let place = engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
-        engine.segments.append_log(LogKind::Cancelled, number, &[]).unwrap();
+        engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
+        let place = engine.segments.append_log(LogKind::Cancelled, number, &[]).unwrap();
         state.position = Position { number, place };
     }
     write(&engine, vec![put(2, Some(2))]);
@@ -104,7 +104,7 @@ fn a_journal_that_ends_with_a_cancelled_frame_goes_on_after_every_opening() {
     }
 }
 
-/// The numbers of the segments go on after the position, whose own file may be gone.
+/// New segments get numbers after that of the position's segment, even if its file is gone.
 #[test]
 fn rows_are_read_after_the_segment_of_the_position_was_deleted() {
     let dir = tempfile::tempdir().unwrap();
