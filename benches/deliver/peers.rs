@@ -1,5 +1,7 @@
 //! The table of peers: in each round every program is measured once, for a few seconds (a cell), so
-//! that a change of the machine's speed affects all of them. Prints medians and the spread.
+//! that a change of the machine's speed affects all of them. Each round begins with another
+//! program, because what one leaves to be written to the disk can slow the next. Prints medians and
+//! the spread.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,8 +55,11 @@ pub(crate) fn run(options: &Options) {
         }
         let load = Load { sessions, size, recipients, time: options.time, count: None };
         let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); options.peers.len()];
-        for _ in 0..options.rounds {
-            for (peer, cells) in options.peers.iter().zip(&mut cells) {
+        for round in 0..options.rounds {
+            let mut turns: Vec<_> = options.peers.iter().zip(&mut cells).collect();
+            let first = round % turns.len().max(1);
+            turns.rotate_left(first);
+            for (peer, cells) in turns {
                 cells.push(measure(peer, &load, &options.dir));
             }
         }
