@@ -45,6 +45,7 @@ fn account(store: &Store, user: &str, size: u64) {
         }
     };
     let there = store.snapshot().account_state(id).expect("the account").emails;
+    // The seed differs when an account is filled up further, so that other words come.
     let (begin, mut words) = (Instant::now(), Words::new(size + there));
     let mut pending: VecDeque<Ticket> = VecDeque::new();
     for number in there..size {

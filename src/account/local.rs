@@ -34,7 +34,7 @@ pub struct NewAccount {
     pub unix_user: Option<String>,
     pub aliases: Vec<Address>,
     /// `Some(false)` creates only the Inbox. `None` is the site's setting.
-    pub all_mailboxes: Option<bool>,
+    pub standard_mailboxes: Option<bool>,
 }
 
 impl NewAccount {
@@ -51,7 +51,7 @@ impl NewAccount {
             detail_files: false,
             unix_user: None,
             aliases: Vec::new(),
-            all_mailboxes: None,
+            standard_mailboxes: None,
         }
     }
 }
@@ -112,7 +112,7 @@ impl Directory {
             scram: None,
             addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
-        let mailbox_count = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) {
+        let mailbox_count = if new.standard_mailboxes.unwrap_or(settings.standard_mailboxes) {
             STANDARD_MAILBOXES.len()
         } else {
             1

@@ -40,7 +40,7 @@ pub struct Settings {
     /// RFC 5321 §4.5.1: where mail for `<Postmaster>` without a domain goes.
     pub postmaster: Option<Address>,
     /// Whether a new account gets all standard mailboxes, or only the Inbox.
-    pub all_mailboxes: bool,
+    pub standard_mailboxes: bool,
     /// The time zone (IANA name) of accounts without one of their own. `None` is the machine's.
     pub zone: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Default for Settings {
             delimiter: Some('+'),
             case_sensitive: false,
             postmaster: None,
-            all_mailboxes: true,
+            standard_mailboxes: true,
             zone: None,
         }
     }

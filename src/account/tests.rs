@@ -130,7 +130,7 @@ fn postmaster_without_a_domain_resolves_as_the_settings_say() {
 
 #[test]
 fn removed_account_loses_its_addresses_and_its_id_is_not_reused() {
-    let directory = directory(Settings { all_mailboxes: false, ..Settings::default() });
+    let directory = directory(Settings { standard_mailboxes: false, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
     // Only the Inbox, as the settings say.
     assert_eq!(directory.0.store.snapshot().mailboxes(ann).unwrap().len(), 1);

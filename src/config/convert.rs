@@ -54,7 +54,7 @@ impl Config {
                 .postmaster
                 .as_deref()
                 .and_then(|text| Address::parse(text).ok()),
-            all_mailboxes: self.directory.mailboxes == Mailboxes::Roles,
+            standard_mailboxes: self.directory.mailboxes == Mailboxes::Roles,
             zone: self.directory.zone.clone(),
         }
     }

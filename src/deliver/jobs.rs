@@ -2,7 +2,8 @@
 //!
 //! - Scripts run for each recipient of the account by itself, with the address of this recipient
 //!   (RFC 5228 §5.4). The commit joins what they decided.
-//! - Nothing is planned for a recipient for whom the transaction was served before.
+//! - Nothing is planned for a recipient for whom the LMTP transaction was served before: the client
+//!   sends the message again.
 //! - Without scripts, the first recipient that was not served before decides where the message
 //!   goes.
 
@@ -35,7 +36,7 @@ struct AccountContext<'a> {
     members: &'a [Member<'a>],
     snapshot: &'a Snapshot<'a>,
     scripts: Option<&'a AccountScripts>,
-    /// The record of the transaction, if it was served before for any recipient of the account.
+    /// The record of the LMTP transaction, if it was served before for a recipient of the account.
     served: Option<DeliveryRow>,
     /// Read when it is needed: most messages need no identity.
     identity: OnceCell<Identity>,

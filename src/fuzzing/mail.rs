@@ -1,4 +1,5 @@
-//! Fuzz bodies of messages: rows, search, replies, authentication results and DKIM signatures.
+//! Fuzz bodies that take a message: rows, search, replies, authentication results and DKIM
+//! signatures.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
@@ -353,8 +354,9 @@ pub fn results(data: &[u8]) {
     }
 }
 
-/// Signs any message with two DKIM keys. A message is signed only if it has one From field, and a
-/// Received field in front makes no difference to that.
+/// Signs any message with two DKIM keys, below a From field. It is signed only if it has no other
+/// From field. Without the one added, it is signed or not, whether a Received field is before it or
+/// not.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();

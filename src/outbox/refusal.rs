@@ -54,9 +54,9 @@ impl RelayAnswer {
     }
 }
 
-/// Returns what an answer means for the recipients that it is about. 354, the expected answer to
-/// DATA, must be handled before. Here it makes no sense, like every answer outside of 2xx, 4xx and
-/// 5xx, and such an answer is temporary.
+/// Returns what an answer means for the recipients that it is about: `Sent` for each positive one,
+/// whatever the stage. Answers outside of 2xx, 4xx and 5xx make no sense, and are temporary. 354,
+/// the expected answer to DATA, would be one, so the caller handles it before.
 #[must_use]
 pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
     let (text, [_, subject, detail]) = (answer.line(), answer.status);
@@ -110,8 +110,8 @@ fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
         // RFC 3463 §3.4: the relay's own system, for example `4.3.1`, full.
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // RFC 3463 §3.4, §3.5, §3.2: the destination's system, the network to it, or the name of
-        // either side fails.
+        // RFC 3463 §3.4, §3.5, §3.2: the destination's system or the network to it fails, or the
+        // relay cannot look up its domain or that of the sender.
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

@@ -2,7 +2,8 @@
 //!
 //! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
 //!   is a row that says when an action must be looked at.
-//! - Urgent actions go first, also after a temporary refusal; the others go by due time.
+//! - Urgent actions go first, also after a temporary refusal; the others go by due time. A wake-up
+//!   that has rested, because its new time could not be stored, goes before all.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
@@ -32,8 +33,9 @@ use crate::model::{AccountId, ActionId, LiveValue, MonotonicMillis, RelayTrouble
 use crate::outbox::{Destinations, SendPermission, Trouble};
 use crate::store::{Digest, Store, WakeCondition, Wakeup};
 
-/// How many wake-ups are read at once, besides those in the window. At most twice as many are
-/// ready, apart from interrupted attempts at the start and from wake-ups that return to `ready`.
+/// How many wake-ups are read at once; those that are in the window already do not count. Reading
+/// goes on until twice as many are ready. Interrupted attempts at the start, and wake-ups that
+/// return to `ready`, may make them more.
 const WAKEUPS_PER_READ: usize = 256;
 /// The longest sleep of the worker, and the time between two clean-ups.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
@@ -307,8 +309,8 @@ impl Scheduler {
                     Ok(()) => {
                         self.in_window.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        // If `order` has the action until `until` or later, an attempt postponed it
-                        // there already, with all its lanes.
+                        // If `order` postpones the action at least to `until` already, an attempt
+                        // did that, for all its lanes.
                         if !order
                             .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
                         {

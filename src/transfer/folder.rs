@@ -6,8 +6,9 @@
 //! - A name that would be too long is cut, and ends in `~` and a hash. Path and role of a mailbox
 //!   are also in a card, a small file in JSON, so that they can be restored exactly.
 //! - Names that are read may have any bytes.
-//! - In a Maildir++ all folders are in one: `.Lists.rust`, in modified UTF-7. The Inbox is the
-//!   Maildir itself. The escape is `\` and two hex digits (Dovecot's listescape).
+//! - In a Maildir++, the folder of each mailbox is in the Maildir, whatever its depth, and has the
+//!   whole path as its name, in modified UTF-7: `.Lists.rust`. The Inbox is the Maildir itself. The
+//!   escape is `\` and two hex digits (Dovecot's listescape).
 //! - In trees, folders are in folders, and the escape is `%` and two hex digits.
 
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ impl MailboxPath {
         let head = self.inbox.then(|| "INBOX".to_owned());
         let names = self.names.iter().enumerate().map(|(at, name)| {
             let special = |c: char| matches!(c, '.' | '/' | '\\' | '~');
-            utf7::encode(&escape(name, '\\', self.is_no_inbox(at, name), special))
+            utf7::encode(&escape(name, '\\', self.must_differ_from_inbox(at, name), special))
         });
         let whole: String =
             head.into_iter().chain(names).flat_map(|name| [".".to_owned(), name]).collect();
@@ -94,7 +95,7 @@ impl MailboxPath {
         let names = self.names.iter().enumerate().map(|(at, name)| {
             let special = |c: char| matches!(c, '/' | '\\' | '%' | '~' | ':') || c.is_control();
             // Unescaped, the name would be taken for the Inbox, be hidden, or be `.` or `..`.
-            let first = self.is_no_inbox(at, name) || name.starts_with('.');
+            let first = self.must_differ_from_inbox(at, name) || name.starts_with('.');
             let path_so_far = Self {
                 inbox: self.inbox,
                 names: self.names.iter().take(at + 1).cloned().collect(),
@@ -152,7 +153,7 @@ impl MailboxPath {
     }
 
     /// Whether the name at this depth is that of the Inbox, although the mailbox is another one.
-    fn is_no_inbox(&self, at: usize, name: &str) -> bool {
+    fn must_differ_from_inbox(&self, at: usize, name: &str) -> bool {
         at == 0 && !self.inbox && name.eq_ignore_ascii_case(INBOX)
     }
 }

@@ -1,7 +1,8 @@
 //! The formats of imports and exports: Maildir++, mbox, and trees of .eml files; and what an import
 //! stores.
 //!
-//! - A message that is exported and imported again has the same bytes, date and keywords.
+//! - A message that this program exported and imports again has the same bytes, date and keywords.
+//!   The line ends of messages of other programs are restored (`normalize_line_ends`).
 //! - An imported message gets no trace fields, passes no spam filter and causes no vacation reply.
 //! - Nothing here opens a file: callers pass bytes, or readers and writers of `std::io`.
 #![warn(clippy::indexing_slicing)]
@@ -33,7 +34,8 @@ pub fn normalize_line_ends(bytes: &[u8]) -> Cow<'_, [u8]> {
     if crlf { Cow::Borrowed(bytes) } else { lf_to_crlf(bytes) }
 }
 
-/// Replaces every LF with CRLF, also an LF that follows a CR.
+/// Replaces every LF with CRLF. An LF that follows a CR is replaced, too: in an mbox file, where
+/// this program writes each CRLF as LF, the CR belongs to the message.
 fn lf_to_crlf(bytes: &[u8]) -> Cow<'_, [u8]> {
     let lines = memchr::memchr_iter(b'\n', bytes).count();
     if lines == 0 {

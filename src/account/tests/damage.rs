@@ -409,8 +409,10 @@ fn check_reads_rows_in_proportion_to_the_accounts() {
         let engine = Arc::new(CountingEngine::default());
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
         let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
-        let directory =
-            Directory::new(store.clone(), Settings { all_mailboxes: false, ..Settings::default() });
+        let directory = Directory::new(
+            store.clone(),
+            Settings { standard_mailboxes: false, ..Settings::default() },
+        );
         for n in 0..accounts {
             let aliases = vec![address(&format!("b{n}@example.org"))];
             directory

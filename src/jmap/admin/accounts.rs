@@ -38,7 +38,7 @@ impl AdminMethod for AccountAdd {
             detail_files: args.detail_files,
             unix_user: args.unix_user,
             aliases: aliases?,
-            all_mailboxes: match args.mailboxes.as_deref() {
+            standard_mailboxes: match args.mailboxes.as_deref() {
                 // The site's setting decides.
                 None => None,
                 Some("roles") => Some(true),

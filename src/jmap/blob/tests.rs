@@ -163,7 +163,7 @@ fn blobs_are_copied_between_accounts() {
     assert_eq!(error(&context, "Blob/copy", &arguments), "requestTooLarge");
 }
 
-/// The examples of RFC 9404 §4.1.1 and §4.2.1, and requests with errors.
+/// Examples of RFC 9404 §4.1 and §4.2, and requests with errors.
 #[test]
 fn examples_of_rfc_9404_give_their_answers() {
     let context = context();

@@ -212,8 +212,8 @@ fn invalid_or_forbidden_submission_is_refused_with_its_reason() {
     assert!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().is_empty());
 }
 
-/// RFC 8621 §7, §9.6: From is an address of the identity, and so is the sender of a derived
-/// envelope.
+/// RFC 8621 §7, §9.6: one address of From is of the identity, the others are of the account, and
+/// the sender of a derived envelope is of the identity.
 #[test]
 fn message_must_be_from_an_address_of_the_identity() {
     let fixture = Fixture::new();

@@ -1,8 +1,8 @@
 //! Bounds the bytes of requests that are being received or answered: in all, and for each account
 //! or, on the control socket, each Unix user, so that none keeps the others out.
 //!
-//! - There are separate bounds for JMAP requests, which are in memory, and for uploads, of which
-//!   larger ones are in files.
+//! - JMAP requests and uploads have an `InFlight` each, and so bounds of their own: requests are in
+//!   memory, and larger uploads in files.
 //! - Bytes are reserved as they arrive, and not for an announced length.
 //! - A request beyond a bound is refused. It does not wait, so that requests that have reserved
 //!   bytes can complete.
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::problem::Problem;
 
-/// Clones share the totals.
+/// The totals of one kind of requests. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 

@@ -114,8 +114,8 @@ impl<'q> ListCollector<'q> {
         if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
     }
 
-    /// Collects an email if it matches, unless it cannot change the results. If `is_certain`, the
-    /// email is known to match.
+    /// Collects an email if it matches, unless it cannot change the results, or what it is sorted
+    /// by cannot be read any more. If `is_certain`, the email is known to match.
     fn take(
         &mut self,
         matcher: &Matcher,
@@ -155,8 +155,8 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // The list may grow to at least twice the limit before it is sorted and cut, so sorting
-        // costs only a few more comparisons for each result.
+        // The list is sorted and cut only when it has twice the entries that are wanted, or more,
+        // so that each sort drops many entries.
         let max_entries = self
             .wanted
             .limit
