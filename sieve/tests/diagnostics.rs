@@ -93,6 +93,16 @@ fn diagnostics_are_as_recorded() {
 }
 
 #[test]
+fn a_script_always_has_the_same_diagnostics() {
+    let source = b"require \"variables\"; set \"x\" \"${a}${b}${c}${d}${e}\";";
+    let first = check(source, &CompileOptions::default()).diagnostics;
+    assert_eq!(first.len(), 5, "{first:?}");
+    for _ in 0..20 {
+        assert_eq!(check(source, &CompileOptions::default()).diagnostics, first);
+    }
+}
+
+#[test]
 fn every_code_is_recorded() {
     let mut seen = BTreeSet::new();
     for path in scripts(&folder("diagnostics")) {

@@ -28,20 +28,17 @@ impl Variables {
         self.list
     }
 
-    /// Returns the local variables that are read and never set, and where they are read.
+    /// Returns the local variables that are read and never set, and where they are read, in this
+    /// order; those of one string in the order of their ids.
     pub(super) fn never_set(&self) -> Vec<(String, Span)> {
-        let mut names: Vec<_> = self
-            .read
-            .iter()
-            .filter_map(|(id, span)| {
-                let variable = self.list.get(usize::from(id.0))?;
-                let is_set =
-                    variable.scope != Scope::Local || self.set.contains_key(&variable.name);
-                (!is_set).then(|| (variable.name.clone(), *span))
-            })
-            .collect();
-        names.sort_by_key(|(_, span)| *span);
-        names
+        let mut read: Vec<_> = self.read.iter().map(|(id, span)| (*span, id.0)).collect();
+        read.sort_unstable();
+        let unset = read.into_iter().filter_map(|(span, id)| {
+            let variable = self.list.get(usize::from(id))?;
+            let is_set = variable.scope != Scope::Local || self.set.contains_key(&variable.name);
+            (!is_set).then(|| (variable.name.clone(), span))
+        });
+        unset.collect()
     }
 
     /// Returns the name of a variable.
