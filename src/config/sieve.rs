@@ -167,6 +167,9 @@ fn read_scripts(
         for file in files {
             let source = read_script(&file)
                 .map_err(|error| describe(&file, &error.to_string(), readable))?;
+            if source.len() > limits::MAX_SCRIPT_BYTES {
+                return Err(describe(&file, "larger than 1 MiB", "split the script"));
+            }
             let script = SiteScript::new(&file.display().to_string(), source);
             if let Some(errors) = script.errors(settings) {
                 return Err(describe(&file, &errors, "correct the script"));
@@ -194,7 +197,7 @@ fn script_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Reads a script. Of a file that is larger than any script may be, one byte more than that is
-/// read, so that `SiteScript::errors` refuses it.
+/// read.
 fn read_script(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut source = Vec::new();
     let most = limits::MAX_SCRIPT_BYTES as u64;
@@ -223,6 +226,11 @@ mod tests {
         file("30-c.sieve", "keep;\nkeeep;");
         let problem = config.filter_settings().unwrap_err();
         assert!(problem.contains("30-c.sieve") && problem.contains("keeep"), "{problem}");
+        file("30-c.sieve", &"#\n".repeat(limits::MAX_SCRIPT_BYTES / 2));
+        assert!(config.filter_settings().is_ok());
+        file("30-c.sieve", &"#\n".repeat(limits::MAX_SCRIPT_BYTES / 2 + 1));
+        let problem = config.filter_settings().unwrap_err();
+        assert!(problem.contains("30-c.sieve: larger than 1 MiB"), "{problem}");
         config.sieve.before = vec![dir.path().join("none")];
         assert!(config.filter_settings().unwrap_err().contains("[sieve] before: "));
     }

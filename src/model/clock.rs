@@ -246,5 +246,7 @@ mod tests {
             (6, 21, "2026-11-21T05:00:00Z")
         );
         assert_eq!(end.day(None, i32::MAX), None);
+        // An instant that no calendar has is taken for the epoch.
+        assert_eq!(UtcMillis(i64::MAX / 2).rfc3339(), UtcMillis(0).rfc3339());
     }
 }

@@ -303,7 +303,7 @@ fn collect_messages(
     };
     report.messages += done.blobs;
     report.bytes += done.bytes;
-    store.note_deleted_messages(done.bytes);
+    store.note_deleted_messages(done.segment_bytes);
     Ok(step_result(done.blobs > 0, done.has_more))
 }
 

@@ -212,11 +212,23 @@ impl Run<'_> {
         }
         match &matcher.keys {
             Keys::IsIgnoringCase(keys) => {
-                Ok(keys.iter().any(|key| key.eq_ignore_ascii_case(value)))
+                for key in keys.iter().filter(|key| key.len() == value.len()) {
+                    self.fuel.scanned(value.len())?;
+                    if key.eq_ignore_ascii_case(value) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
             Keys::Is(keys) => {
                 let value = fold(matcher.comparator, value);
-                Ok(keys.contains(&value))
+                for key in keys.iter().filter(|key| key.len() == value.len()) {
+                    self.fuel.scanned(value.len())?;
+                    if *key == value {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
             // This comparator cannot find parts of texts. The checker refuses `:contains` with it.
             Keys::Contains(_) if matcher.comparator == Comparator::AsciiNumeric => Ok(false),

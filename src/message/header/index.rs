@@ -48,6 +48,12 @@ impl<'a> Header<'a> {
         }
     }
 
+    /// Returns the header of a message as it is if splitting it panicked (`IncomingMessage::new`).
+    #[cfg(test)]
+    pub(crate) fn unsplit(raw: &'a [u8]) -> Self {
+        Self { raw, start: 0, index: Cow::Owned(HeaderIndex::default()) }
+    }
+
     /// Returns the whole message, with what stands before the header.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {

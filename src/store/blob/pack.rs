@@ -3,6 +3,8 @@
 //! A delivery writes a message as it is. Upkeep compresses it when it moves it to another segment
 //! (`reclaim`).
 
+use std::cell::RefCell;
+
 use zstd_safe::{CCtx, DCtx};
 
 use crate::store::row::FRAME_BYTES;
@@ -22,7 +24,8 @@ impl Packer {
     }
 
     /// Compresses a message. `None` if that saves too little, if the message is longer than
-    /// `FRAME_BYTES`, since a read of a part restores the whole message, or if the library fails.
+    /// `FRAME_BYTES`, since a read of a part restores the whole message, or if the message cannot
+    /// be restored from the result.
     pub(super) fn pack(&mut self, raw: &[u8]) -> Option<Vec<u8>> {
         if raw.len() > FRAME_BYTES {
             return None;
@@ -30,7 +33,11 @@ impl Packer {
         let mut packed = vec![0; zstd_safe::compress_bound(raw.len())];
         let length = self.0.compress(packed.as_mut_slice(), raw, LEVEL).ok()?;
         packed.truncate(length);
-        (packed.len() <= raw.len() - raw.len().div_ceil(LEAST_SAVED_PART)).then_some(packed)
+        let saves_enough = packed.len() <= raw.len() - raw.len().div_ceil(LEAST_SAVED_PART);
+        let restored = saves_enough.then(|| unpack(&packed, raw.len() as u64));
+        restored
+            .is_some_and(|restored| restored.is_ok_and(|restored| restored == raw))
+            .then_some(packed)
     }
 }
 
@@ -40,17 +47,12 @@ impl Packer {
 /// If the bytes are not those of a message of this length.
 pub(super) fn unpack(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
     thread_local! {
-        static CONTEXT: std::cell::RefCell<Option<DCtx<'static>>> =
-            const { std::cell::RefCell::new(None) };
+        static CONTEXT: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
     }
     let length = usize::try_from(length).ok().filter(|length| *length <= FRAME_BYTES);
     let length = length.ok_or("it is too long to be compressed")?;
     let mut raw = vec![0; length];
     let result = CONTEXT.with_borrow_mut(|context| {
-        if context.is_none() {
-            *context = DCtx::try_create();
-        }
-        let context = context.as_mut().ok_or("there is no memory to restore it")?;
         context.decompress(raw.as_mut_slice(), packed).map_err(zstd_safe::get_error_name)
     });
     match result {

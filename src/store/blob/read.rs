@@ -175,6 +175,7 @@ fn append_from_row(
         BlobBytes::Located(extent) => {
             return segments()?.read(&extent, &range, out).map_err(corrupt);
         }
+        BlobBytes::Packed { length, .. } if range.start >= range.end.min(length) => return Ok(()),
         BlobBytes::Packed { extent, length } => {
             let mut packed = Vec::new();
             segments()?.read(&extent, &(0..extent.length), &mut packed).map_err(corrupt)?;

@@ -131,7 +131,8 @@ struct MoveResult {
 }
 
 impl Store {
-    /// Notes that bytes of messages were deleted, so that a cycle begins when there are enough.
+    /// Notes that messages were deleted that took these bytes in segments, so that a cycle begins
+    /// when there are enough.
     pub fn note_deleted_messages(&self, bytes: u64) {
         self.0.reclaimer.deleted.fetch_add(bytes, Ordering::Relaxed);
     }

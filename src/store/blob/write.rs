@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::read::whole;
 use crate::model::{Action, BlobHash, EmailId, UtcMillis};
-use crate::store::engine::segments::StreamedValue;
+use crate::store::engine::segments::{Extent, StreamedValue};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Put, RowReader, Table};
 use crate::store::error::Error;
@@ -43,6 +43,8 @@ pub struct CollectResult {
     pub blobs: usize,
     /// Bytes of these messages.
     pub bytes: u64,
+    /// Bytes that they took in segments.
+    pub segment_bytes: u64,
     /// Whether candidates of `upto` or before may be left that the step did not examine.
     pub has_more: bool,
 }
@@ -202,6 +204,7 @@ impl Txn<'_> {
             }
             result.blobs += 1;
             result.bytes += bytes.len();
+            result.segment_bytes += bytes.extent().map_or(0, Extent::stored_bytes);
             for key in bytes.frame_keys(candidate.blob) {
                 self.delete::<BlobFrames>(&key);
             }

@@ -96,6 +96,18 @@ proptest! {
 }
 
 #[test]
+fn rows_of_messages_in_segments_have_these_bytes() {
+    let extent = Extent { segment: 7, offset: 300, length: 200 };
+    let row = |bytes| BlobRow { at: UtcMillis(5), bytes }.encode();
+    // Version, codec, time; length, segment, offset.
+    assert_eq!(row(BlobBytes::Located(extent)), [1, 2, 10, 200, 1, 7, 172, 2]);
+    let packed = row(BlobBytes::Packed { extent, length: 400 });
+    assert_eq!(packed, [1, 3, 10, 144, 3, 200, 1, 7, 172, 2]);
+    let too_long = row(BlobBytes::Packed { extent, length: 199 });
+    assert!(BlobRow::decode(b"k", &too_long).is_err());
+}
+
+#[test]
 fn newer_version_and_bytes_after_the_last_field_are_refused() {
     let sender = Address::from_parts("bob", "example.net");
     let told =

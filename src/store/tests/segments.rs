@@ -87,7 +87,7 @@ impl Bed {
         let collected = self.store.commit(AccountId::SITE, |txn| txn.collect_blobs(upto, 99));
         let (collected, ticket) = collected.unwrap();
         ticket.wait_blocking().unwrap();
-        self.store.note_deleted_messages(collected.bytes);
+        self.store.note_deleted_messages(collected.segment_bytes);
     }
 
     /// Runs steps until none is due at once, or until `until` returns `true` for a step. Returns

@@ -74,7 +74,8 @@ fn owner_learns_of_a_mailbox_that_cannot_be_created() {
     let [(line, text)] = <[(u32, String); 1]>::try_from(fixture.errors()).unwrap();
     assert_eq!((line, text.contains("could not be created")), (2, true), "{text}");
     let steps = fixture.last_steps();
-    let is_warning = |step: &String| step.starts_with("main:2 ") && step.contains("be created");
+    let is_warning =
+        |step: &String| step.starts_with("main:2 ") && step.contains("could not be created");
     assert!(steps.iter().any(is_warning), "{steps:?}");
     fixture.assert_clean();
 }
