@@ -186,13 +186,13 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Destroys an empty mailbox without children. Its row becomes a tombstone.
+    /// Returns a mailbox that can be destroyed once it is empty. A caller that empties a mailbox to
+    /// destroy it asks before each step, so that no other mailbox loses its emails.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox; `Mailbox` if it has emails or children, or is the
-    /// Inbox.
-    pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
-        let mut row = self.live_mailbox(uid)?;
+    /// `NotFound` if there is no such mailbox; `Mailbox` if it has children, or is the Inbox.
+    pub fn destroyable_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
+        let row = self.live_mailbox(uid)?;
         let refuse = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
         if row.role == Some(Role::Inbox) {
             return refuse(MailboxFault::Inbox);
@@ -205,8 +205,17 @@ impl Txn<'_> {
         {
             return refuse(MailboxFault::HasChildren);
         }
+        Ok(row)
+    }
+
+    /// Destroys an empty mailbox without children. Its row becomes a tombstone.
+    ///
+    /// # Errors
+    /// Those of `destroyable_mailbox`; `Mailbox` if it has emails.
+    pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
+        let mut row = self.destroyable_mailbox(uid)?;
         if row.counts.total_emails > 0 {
-            return refuse(MailboxFault::HasEmails);
+            return Err(Error::Mailbox { name: row.name, fault: MailboxFault::HasEmails });
         }
         let modseq = self.next_modseq();
         row.listings.clear();

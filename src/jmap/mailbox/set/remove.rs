@@ -4,8 +4,8 @@ use super::{MailboxSetCall, OperationError, mailbox_has_email, operation_error};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::guest::newest_change;
 use crate::jmap::standard::SetStates;
-use crate::model::{DataType, MailboxUid, Role};
-use crate::store::{Error, MailboxFault, ShareChange};
+use crate::model::{DataType, MailboxUid};
+use crate::store::ShareChange;
 use crate::wire::jmap::SetError;
 
 /// How many emails one commit removes. The account is locked for the time of one commit.
@@ -39,24 +39,8 @@ pub(super) fn remove_with_emails(
                         Err(OperationError::Call(error)) => return Err(error),
                     }
                 }
-                // A mailbox that cannot be destroyed must not lose its emails: the Inbox, and one
-                // that has children.
-                let all = txn.snapshot().mailboxes(account.id)?;
-                if let Some((_, inbox)) =
-                    all.iter().find(|(own, row)| *own == uid && row.role == Some(Role::Inbox))
-                {
-                    return Err(Error::Mailbox {
-                        name: inbox.name.clone(),
-                        fault: MailboxFault::Inbox,
-                    });
-                }
-                // The answer does not name the child, which a guest may not know.
-                if let Some((_, child)) = all.iter().find(|(_, row)| row.parent == Some(uid)) {
-                    return Err(Error::Mailbox {
-                        name: child.name.clone(),
-                        fault: MailboxFault::HasChildren,
-                    });
-                }
+                // A mailbox that cannot be destroyed must not lose its emails.
+                txn.destroyable_mailbox(uid)?;
                 let has_more = txn.empty_mailbox(uid, EMAILS_PER_COMMIT)?;
                 if !has_more {
                     txn.destroy_mailbox(uid)?;
