@@ -27,8 +27,7 @@ impl AdminMethod for MailIndex {
             let role = mailbox.role.map(|role| role.name().to_owned());
             IndexedMailbox { id: uid.to_string(), inbox, names, role }
         });
-        let emails =
-            if limit == 0 { Vec::new() } else { snapshot.emails(account, after, limit)? };
+        let emails = snapshot.emails(account, after, limit)?;
         let mut list = Vec::with_capacity(emails.len());
         for (id, email) in emails {
             let mailbox_ids = email.mailboxes.iter().map(ToString::to_string).collect();

@@ -97,7 +97,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns up to `limit` emails of an account that are not destroyed, newest first: those
-    /// behind `start`, or from the newest on (`None`). `limit` is at least 1.
+    /// behind `start`, or from the newest on (`None`).
     pub fn emails(
         &self,
         account: AccountId,
@@ -167,6 +167,9 @@ impl Snapshot<'_> {
         limit: usize,
     ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
         let mut out = Vec::new();
+        if limit == 0 {
+            return Ok(out);
+        }
         self.read.rows(range, |key, row| {
             if row.destroyed.is_none() {
                 out.push((key.email, row));
