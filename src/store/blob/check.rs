@@ -13,7 +13,7 @@
 
 use std::collections::HashSet;
 
-use super::pack::unpack;
+use super::pack::read_packed;
 use crate::model::{AccountId, BlobHash, ModSeq};
 use crate::store::engine::segments::{Extent, Segments};
 use crate::store::engine::{RowReader, Table};
@@ -273,15 +273,11 @@ fn check_packed(
     verify_hash: bool,
     hasher: &mut blake3::Hasher,
 ) -> Option<String> {
-    let restored = segments_with(read, extent).and_then(|segments| {
-        let mut packed = Vec::new();
-        if !verify_hash {
-            return Ok(packed);
-        }
-        segments.read(extent, &(0..extent.length), &mut packed)?;
-        unpack(&packed, length)
+    let read = segments_with(read, extent).and_then(|segments| match verify_hash {
+        true => read_packed(segments, extent, length),
+        false => Ok(Vec::new()),
     });
-    restored.map(|raw| hasher.update(&raw)).err()
+    read.map(|raw| hasher.update(&raw)).err()
 }
 
 /// Returns the segments, if one of them has this place.

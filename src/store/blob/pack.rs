@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use zstd_safe::{CCtx, DCtx};
 
+use crate::store::engine::segments::{Extent, Segments};
 use crate::store::row::FRAME_BYTES;
 
 /// Higher levels take more than twice the time for a fortieth less space.
@@ -34,18 +35,27 @@ impl Packer {
         let length = self.0.compress(packed.as_mut_slice(), raw, LEVEL).ok()?;
         packed.truncate(length);
         let saves_enough = packed.len() <= raw.len() - raw.len().div_ceil(LEAST_SAVED_PART);
-        let restored = saves_enough.then(|| unpack(&packed, raw.len() as u64));
-        restored
-            .is_some_and(|restored| restored.is_ok_and(|restored| restored == raw))
-            .then_some(packed)
+        let is_restored = || unpack(&packed, raw.len() as u64).is_ok_and(|found| found == raw);
+        (saves_enough && is_restored()).then_some(packed)
     }
 }
 
-/// Restores a message of `length` bytes.
+/// Reads and restores a message of `length` bytes.
 ///
 /// # Errors
-/// If the bytes are not those of a message of this length.
-pub(super) fn unpack(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
+/// Those of `Segments::read`; if the bytes are not those of a message of this length.
+pub(super) fn read_packed(
+    segments: &Segments,
+    extent: &Extent,
+    length: u64,
+) -> Result<Vec<u8>, String> {
+    let mut packed = Vec::new();
+    segments.read(extent, &(0..extent.length), &mut packed)?;
+    unpack(&packed, length)
+}
+
+/// Restores a message of `length` bytes.
+fn unpack(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
     thread_local! {
         static CONTEXT: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
     }

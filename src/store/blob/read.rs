@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::pack::unpack;
+use super::pack::read_packed;
 use crate::model::{AccountId, BlobHash, EmailId};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
@@ -177,9 +177,7 @@ fn append_from_row(
         }
         BlobBytes::Packed { length, .. } if range.start >= range.end.min(length) => return Ok(()),
         BlobBytes::Packed { extent, length } => {
-            let mut packed = Vec::new();
-            segments()?.read(&extent, &(0..extent.length), &mut packed).map_err(corrupt)?;
-            let raw = unpack(&packed, length).map_err(corrupt)?;
+            let raw = read_packed(segments()?, &extent, length).map_err(corrupt)?;
             out.extend_from_slice(part(&raw, &range));
             return Ok(());
         }
