@@ -34,7 +34,7 @@ pub struct AutoReplyFacts {
     /// A field in which a spam filter says `yes`.
     pub spam: Option<String>,
     /// The valid addresses in To, Cc, Bcc and the Resent- forms of these fields, up to
-    /// `limits::MAX_ADDRESSEES`.
+    /// `limits::MAX_ADDRESSEES`; of one field those that `parse::addresses` finds.
     pub destinations: Vec<Address>,
     /// The people in From, also those without an address; at most `limits::MAX_FIELD_ADDRESSES`.
     pub from: Vec<EmailAddress>,

@@ -8,8 +8,9 @@ pub struct Identity {
     pub primary: Address,
     /// The display name of the account.
     pub name: Option<String>,
-    /// All addresses of the account but catch-alls, the primary first. They have the form of the
-    /// directory: folded, but with the case of local parts kept if the site distinguishes it.
+    /// All addresses of the account but catch-alls, the primary first; without those whose rows are
+    /// damaged. They have the form of the directory: folded, but with the case of local parts kept
+    /// if the site distinguishes it.
     pub addresses: Vec<Address>,
     /// The alias domains of the site, each with the domain for which it stands; folded.
     pub alias_domains: Vec<(String, String)>,
