@@ -71,7 +71,7 @@ const READ_BYTES: usize = 16 << 10;
 /// As `READ_BYTES`, within a message of which `LARGE_BYTES` have come.
 const LARGE_READ_BYTES: usize = 64 << 10;
 /// If the announced size is above `body_in_memory`, a message is written to the store from this
-/// length on.
+/// length on, or from `body_in_memory` on if that is less.
 const LARGE_BYTES: usize = 64 << 10;
 /// Further bytes of a streamed message are collected, and written to the store when they are this
 /// many.

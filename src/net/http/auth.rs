@@ -30,7 +30,7 @@ enum AuthFailure {
         /// Whether the request has a token, which is not valid.
         has_token: bool,
     },
-    /// The credentials were not checked.
+    /// The credentials were not checked, or the token is wrong and too many were before.
     Problem(Problem),
 }
 

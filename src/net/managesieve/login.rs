@@ -25,7 +25,8 @@ enum Refused {
     /// The credentials are wrong, which was counted as a failure. Or they are right, but the client
     /// may not act as the account that it named, or its account is gone; that is not counted.
     Wrong,
-    /// The credentials were not checked. The text tells the client why.
+    /// The credentials were not checked, or the token is wrong and too many were before. The text
+    /// tells the client why.
     NotChecked(String),
 }
 

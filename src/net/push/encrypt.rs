@@ -14,7 +14,7 @@ const RECORD_BYTES: u32 = 4096;
 pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the message cannot be encrypted with the client's keys")]
+#[error("the message is too long, or cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
 
 /// Returns the body of a push: the message, encrypted with a new key of this server.

@@ -144,7 +144,7 @@ pub struct PasswordArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAddArguments {
-    /// The account must have no token of this name.
+    /// The account must have no token of this name that has not expired.
     pub name: String,
     /// A date in the future; `None` if the token never expires.
     pub expires: Option<String>,

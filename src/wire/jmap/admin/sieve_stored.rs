@@ -104,7 +104,7 @@ pub struct FilterFailure {
 pub enum EnvelopeOrigin {
     /// From the record of its delivery.
     Delivery,
-    /// The sender from Return-Path, the recipient from Delivered-To or the account.
+    /// The sender from Return-Path, the recipient from Delivered-To, X-Original-To or the account.
     Header,
     /// The sender is not known. The recipient is as with `Header`.
     Unknown,

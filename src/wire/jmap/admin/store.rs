@@ -150,10 +150,10 @@ pub struct RepairOutcome {
     pub renewed: Vec<String>,
     /// How many rows were written.
     pub written: u64,
-    /// The first breaches that could not be repaired, a line each.
+    /// The first breaches that could not be repaired, a line each; none of the shared tables.
     #[serde(rename = "left")]
     pub unrepaired: Vec<String>,
-    /// The number of all breaches that could not be repaired.
+    /// The number of all breaches that could not be repaired, without those of the shared tables.
     #[serde(rename = "leftCount")]
     pub unrepaired_count: u64,
 }
