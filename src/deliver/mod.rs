@@ -184,7 +184,8 @@ impl DeliveryService for Deliverer {
     /// - the header does not show a list or a machine (RFC 3834 §2), and either a response is on or
     ///   a script may answer.
     ///
-    /// Notifications of scripts (RFC 5435) do not go to the sender.
+    /// Notifications of scripts (RFC 5435) go to the addresses that the script names, so the sender
+    /// is not verified for them.
     fn may_answer(
         &self,
         session: &mut DeliveryTransaction,

@@ -30,7 +30,7 @@ pub struct FilterResult {
     pub fired: Vec<FiredRules>,
     /// If a script failed: its name, the line from 1, and the reason. The line is 0 if the failure
     /// has no place in a script, as when the script could not be loaded. The name is empty if the
-    /// active script could not be found.
+    /// active script could not be found, or the run panicked.
     pub error: Option<(String, u32, String)>,
     /// The redirects that were left out because the message is in a loop, one for each script, in
     /// the form of `error`.

@@ -23,7 +23,7 @@ pub(super) fn header(view: &View<'_>, edits: &MessageEdits) -> EditedMessage {
 }
 
 /// Writes the edited header: new fields on top, the old ones that are left, new fields at the end.
-/// Returns where the old header ends. A message without a blank line there gets one.
+/// Returns where the last field ends. A message without a blank line right there gets one.
 fn write_header(view: &View<'_>, edits: &MessageEdits, out: &mut Vec<u8>) -> usize {
     let raw = view.raw();
     let fields = view.fields(PartId::ROOT);

@@ -182,8 +182,7 @@ pub fn compose_notification(draft: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8>
 }
 
 /// Composes the notification that Sieve's `reject` sends for a message that is accepted (RFC 5429
-/// §2.2; `deliver::refuse` says when); `None` if there is no envelope sender. `own`, its From, is
-/// the address by which the sender knew the recipient.
+/// §2.2; `deliver::refuse` says when); `None` if there is no envelope sender. `own` is its From.
 #[must_use]
 pub fn compose_rejection(
     envelope: &Envelope,

@@ -69,8 +69,8 @@ pub(super) enum RelayHealth {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DestinationHealth {
-    /// The domain accepted a message, refused one for good, or refused one only because it is
-    /// 8-bit text.
+    /// The domain accepted a message, or refused one only because it is 8-bit text; or a message to
+    /// it failed for good, perhaps before the domain was asked.
     Well,
     /// The domain refused one recipient temporarily.
     RefusedRecipient,

@@ -2,8 +2,8 @@
 //!
 //! - A postponed action is one for which the queue decided on a later time: after a temporary
 //!   refusal, while its domain rests, or because earlier mail goes first.
-//! - A postponed action is remembered with the lanes of its outstanding recipients. Later actions
-//!   in one of these lanes go after it.
+//! - A postponed action is remembered with the lanes of its outstanding recipients, or of the next
+//!   one only if it rests with that one's domain. Later actions in one of these lanes go after it.
 //! - Earlier mail holds an action back for at most `limits::MAX_ORDER_WAIT` from when the action
 //!   was first due, and not beyond its lifetime (`outbox::order_deadline`).
 //! - This state is in memory only; the start reads it from the rows of the actions. Beyond
@@ -27,14 +27,14 @@ pub(super) struct RetryOrder {
 struct PostponedAction {
     /// The time on which the queue decided.
     until: UtcMillis,
-    /// The digests of its lanes (`store::lane_digest`).
+    /// The digests of the lanes (`store::lane_digest`).
     lanes: Vec<Digest>,
 }
 
 impl RetryOrder {
     /// Remembers that an action is postponed until a time, in place of what was remembered of it.
-    /// `lanes` are those of its outstanding recipients. If too many actions are remembered, nothing
-    /// is remembered of this one.
+    /// `lanes` are those of its recipients in which later actions go after it. If too many actions
+    /// are remembered, nothing is remembered of this one.
     pub(super) fn postpone(&mut self, key: ActionKey, lanes: Vec<Digest>, until: UtcMillis) {
         self.forget(key);
         if self.postponed.len() >= limits::MAX_POSTPONED_ACTIONS {

@@ -3,7 +3,7 @@
 //! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
 //!   is a row that says when an action must be looked at.
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time. A wake-up
-//!   that has rested, because its new time could not be stored, goes before all.
+//!   that has rested (`Scheduler::resting`), or that found the relay down, goes before all.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an

@@ -86,7 +86,7 @@ impl MetricsRegistry {
         );
         registry.register(
             "delivery_seconds",
-            "Seconds from the end of a message to its LMTP replies, including the write to disk",
+            "Seconds from the parsing of a message to its replies, including the write to disk",
             new.delivery_seconds.clone(),
         );
         registry.register(
@@ -143,9 +143,10 @@ pub fn count_delivery(result: DeliveryOutcome) {
     METRICS.deliveries.get_or_create(&[("result", result.label())]).inc();
 }
 
-/// Records the time from the end of a message to its LMTP replies, once for all its recipients. Not
-/// called for a message that is refused as a whole: its recipients are counted
-/// (`DeliveryOutcome`), but nothing was written to disk for them.
+/// Records the time from the parsing of a message to its replies, once for all its recipients: the
+/// check of its sender and the wait for a permit come before. Not called for a message that is
+/// refused as a whole: its recipients are counted (`DeliveryOutcome`), but nothing was written to
+/// disk for them.
 pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }

@@ -286,9 +286,9 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// Deletes messages without a reference. A message is noted for this when it loses its last
-/// reference, or by `sweep_messages`. If a commit wrote one of the messages meanwhile, the step
-/// does nothing, and the next round tries again.
+/// Deletes messages without a reference. A message is noted for this when it loses a reference, or
+/// by `sweep_messages`. If a commit wrote one of the messages meanwhile, the step does nothing, and
+/// the next round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
