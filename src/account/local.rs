@@ -2,8 +2,8 @@
 //!
 //! - The functions that change something wait until it is durable on disk, so an asynchronous task
 //!   must not call them.
-//! - No two accounts have the same name, compared without case. No name has the form of an account
-//!   id.
+//! - No two accounts have the same name, compared without the case of ASCII letters. No name has
+//!   the form of an account id.
 //! - No name is an address of another account, nor becomes one when its alias domain is replaced by
 //!   the real one: a login name and mail to the same text never reach two accounts. This does not
 //!   hold for addresses that lead to an account only by a catch-all or a detail, such as

@@ -23,7 +23,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError
 pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
 /// RFC 9404 §3.1 supportedTypeNames.
 pub(in crate::jmap) const LOOKUP_TYPES: [&str; 4] = ["Email", "Thread", "Mailbox", "SieveScript"];
-/// How many bytes of blobs one Blob/get returns at most.
+/// How many bytes of blobs one Blob/get returns or digests at most.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
 /// How many emails Blob/lookup returns at most for one blob.
 const MAX_EMAILS_WITH_BLOB: usize = 1000;

@@ -4,8 +4,8 @@
 //! RFC 8621 §4.6 leaves the arrangement of these three lists to the server:
 //!
 //! - The text and the HTML become a multipart/alternative.
-//! - If there is HTML, it and the attachments with a Content-ID become a multipart/related
-//!   (RFC 2387), except attachments whose disposition is `attachment`.
+//! - If there is HTML, it and the attachments with a `cid` become a multipart/related (RFC 2387),
+//!   except attachments whose disposition is `attachment`.
 //! - The other attachments follow in a multipart/mixed.
 
 use std::collections::BTreeMap;
