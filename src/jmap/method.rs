@@ -98,7 +98,7 @@ pub(super) struct RegisteredMethod {
     /// Another capability that the request must use, for MDN/send (RFC 9007 §2.1).
     pub(super) second_capability: Option<&'static str>,
     /// Whether the method makes no changes that its answer must report, so that a large answer may
-    /// be refused. Also true for Identity/get, which may add identities.
+    /// be refused. Also true for Identity/get and Identity/changes, which may change identities.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }

@@ -55,7 +55,7 @@ impl Quota {
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
-            // Nine tenths of the limit.
+            // Nine tenths of the limit, rounded up.
             QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })

@@ -260,8 +260,9 @@ impl MdnSender<'_> {
     /// Queues the notification and sets the keyword of its email, in one commit.
     ///
     /// # Errors
-    /// `mdnAlreadySent` if the email got the keyword meanwhile; `tooLarge`; `rateLimit` if the
-    /// JMAP request has stored too much; `overQuota` if the queue is full; errors of the store.
+    /// `mdnAlreadySent` if the email got the keyword meanwhile, `notFound` if it was destroyed;
+    /// `tooLarge`; `rateLimit` if the JMAP request has stored too much; `overQuota` if the queue is
+    /// full; errors of the store.
     fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
