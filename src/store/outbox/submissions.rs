@@ -81,6 +81,10 @@ impl Txn<'_> {
     /// Writes the outcome of a report into the submission that the report is about. `email` is the
     /// report; `None` if it was not stored. Returns whether the submission changed: `false` also if
     /// there is no such submission, or the report is about another message.
+    ///
+    /// # Errors
+    /// `Conflict` if the submission would be larger than `limits::MAX_OBJECT_BYTES`; those of
+    /// reading.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
@@ -153,7 +157,8 @@ fn update_from_action(submission: &mut EmailSubmission, action: &Action, is_remo
 }
 
 /// Returns the `DeliveryStatus` of a recipient (RFC 8621 §7). A message that the relay took is
-/// `unknown`: the relay does not say whether it reached the mailbox.
+/// `unknown`: the relay does not say whether it reached the mailbox. Every recipient that waits has
+/// the last error of the action, which may be that of another recipient.
 fn status(target: &Target, action: &Action, is_removed: bool) -> DeliveryStatus {
     let (delivered, smtp_reply) = match (&target.state, &action.last_error) {
         (RecipientState::Sent(text), _) => (DeliveryState::Unknown, reply(text, "250 2.0.0")),

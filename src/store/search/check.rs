@@ -22,9 +22,9 @@ use crate::store::txn::snapshot::Snapshot;
 impl Checker<'_> {
     /// Checks the token rows and the folds.
     ///
-    /// With `CheckOptions::refold` there must be no folds, and `check_emails` checks that each
-    /// email has a token row. Without it, faults are only reported: a repair that finds one checks
-    /// again with `refold`, and writes those fixes.
+    /// With `CheckOptions::refold` there must be no folds, and `check_emails` checks the token row
+    /// of each email whose message can be read. Without it, faults are only reported: a repair that
+    /// finds one checks again with `refold`, and writes those fixes.
     pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;

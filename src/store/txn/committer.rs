@@ -122,7 +122,7 @@ struct CommitQueue {
     is_writing: bool,
     /// The number of commits in the last group.
     last_len: usize,
-    /// Whether no further commit is queued: the store is being closed, or the committer panicked.
+    /// Whether no further commit is queued: the store is being closed, or a write panicked.
     closed: bool,
 }
 

@@ -14,8 +14,9 @@ use crate::store::table::{History, MailboxEmailList};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Notes how far the account's changes have come. Does so if there is no note yet, or if the
-    /// last note is at least `every` old and the account has changed since. Returns whether it did.
+    /// Notes how far the account's changes have come. Does so if there is no note up to now, or if
+    /// the last one is at least `every` old and the account has changed since. Returns whether it
+    /// did.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.last_note(self.now)?;
         let is_current = last

@@ -253,8 +253,8 @@ impl<'s> Txn<'s> {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
             Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
-            // The creation and the repair of an account also write its addresses; a repair also
-            // writes its mark.
+            // The repair of an account also writes its addresses and its mark; `register`, for
+            // tests, an address.
             Home::Site => {
                 self.account == AccountId::SITE
                     || table == Table::Addresses
