@@ -403,7 +403,7 @@ pub struct LimitsSection {
     pub idle: DurationValue,
     /// The longest time that an LMTP session may take.
     pub session: DurationValue,
-    /// How long a stop waits for messages that are being received.
+    /// How long a stop waits for what is under way, such as messages that are being received.
     pub drain: DurationValue,
 }
 
