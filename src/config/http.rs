@@ -24,7 +24,7 @@ pub struct HttpSection {
     /// `None` or empty: JMAP is only served on the control socket.
     pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets in `listen`; `None`: `PROXY_GROUP`, or the
-    /// service's own group if the machine has no such group.
+    /// service's own group if there is no such group, or the service may not give it the sockets.
     pub socket_group: Option<String>,
     /// PEM certificate chain; `None` (with `tls_key`): no TLS.
     pub tls_certificate: Option<PathBuf>,

@@ -71,7 +71,7 @@ pub struct LmtpSection {
     /// `None`: the socket `lmtp` that systemd passes, else a socket in Postfix's private directory.
     pub listen: Option<Vec<ListenValue>>,
     /// The group that may connect to the Unix sockets; `None`: `postfix`, or the service's own
-    /// group if the machine has no such group.
+    /// group if there is no such group, or the service may not give it the sockets.
     pub socket_group: Option<String>,
     /// The name of this server; `None` is the machine's name.
     pub hostname: Option<String>,
@@ -403,7 +403,7 @@ pub struct LimitsSection {
     pub idle: DurationValue,
     /// The longest time that an LMTP session may take.
     pub session: DurationValue,
-    /// How long a stop waits for messages that are being received.
+    /// How long a stop waits for what is under way, such as messages that are being received.
     pub drain: DurationValue,
 }
 

@@ -1,5 +1,5 @@
 //! Runs long jobs: `run` in the service. If no service runs, the command opens the store with
-//! `open_store` and runs the job itself.
+//! `open_store` (`check` opens it only for reading) and runs the job itself.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;

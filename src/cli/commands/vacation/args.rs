@@ -211,7 +211,7 @@ pub struct VacationTextArgs {
 pub struct VacationLogArgs {
     #[command(flatten)]
     pub account: PositionalAccountArgs,
-    /// The number of lines, newest first, at most 10000.
+    /// The number of messages, newest first, at most 10000.
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = row_count())]
     pub limit: usize,
     /// Only messages received in the last absence.
