@@ -126,7 +126,8 @@ fn bytes_in(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Returns the backups in a directory, oldest first.
+/// Returns the backups in a directory, oldest first. One that is not whole, or lacks a file of the
+/// tables, is left out.
 ///
 /// # Errors
 /// `Conflict` if it is not a directory of backups; `Io`.
@@ -138,7 +139,8 @@ pub fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
 /// Verifies a backup: every file is there, and has the checksum with which it was written.
 ///
 /// # Errors
-/// `Conflict` if it is not a directory of backups; `NotFound`; `Io` with what is wrong.
+/// `Conflict` if it is not a directory of backups; `NotFound` if `list` leaves the backup out; `Io`
+/// with what is wrong.
 pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     check_mark(dir)?;
     engine_backups::verify(dir, id)

@@ -1,5 +1,7 @@
 //! Accounts with their addresses, mailboxes, shares, subscriptions and small objects
-//! (`model::ObjectKind`): the reads and changes of them, and their checks.
+//! (`model::ObjectKind`): the reads and changes of them, and their checks. (Mailboxes are read in
+//! `email`, and subscriptions are checked in `blob`.) Also reads vacation responses, told rows,
+//! deliveries and decisions.
 
 pub(in crate::store) mod directory;
 pub(in crate::store) mod directory_check;

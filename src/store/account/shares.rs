@@ -153,7 +153,7 @@ impl Txn<'_> {
         Ok(uids.len() >= limit)
     }
 
-    /// Does as `unshare` with those guests of this account who have no account any more.
+    /// Does as `unshare` with those guests of this account who have no row in `accounts`.
     pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;

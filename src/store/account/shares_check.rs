@@ -14,8 +14,8 @@ use crate::store::table::keys::{AccountKey, SharedKey};
 use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
-    /// Checks that every guest of a mailbox has a row in `shared`. Guests whose accounts no longer
-    /// exist need none.
+    /// Checks that every guest of a mailbox has a row in `shared`. Guests without a row in
+    /// `accounts` need none.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.destroyed);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();

@@ -1,4 +1,5 @@
 //! The bytes of messages and uploads, and the references of emails, actions and uploads to them.
+//! Also checks subscriptions and the rows of upkeep.
 
 pub(in crate::store) mod check;
 mod pack;

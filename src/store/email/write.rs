@@ -37,8 +37,8 @@ pub struct NewEmail<'a> {
 
 impl Txn<'_> {
     /// Creates an email. Its message must be written by the same commit, or be in the store and
-    /// held by another object. Returns the email's id, whose time is `received_at` or, if many
-    /// emails have that, a little later; and its thread.
+    /// held by another object. Returns the email's id, whose time is `received_at`, brought into
+    /// the range of ids, or a little later if many emails have that; and its thread.
     ///
     /// # Errors
     /// `Quota`; `Conflict` if no mailbox is named, or no id from `received_at` on is free;

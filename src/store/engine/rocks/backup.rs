@@ -1,7 +1,8 @@
 //! Makes, verifies and restores backups: the tables with RocksDB's backup engine, the segments
 //! beside them.
 //!
-//! - A backup without its segments is not whole, as after a kill. It is not listed.
+//! - A backup without its segments is not whole, as after a kill. It is not listed, and neither is
+//!   one that lacks a file of the tables: RocksDB leaves it out.
 //! - Files that do not change, blob files too, are stored once for all backups that have them.
 //! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
 //!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The
@@ -80,7 +81,7 @@ fn backup(info: &BackupEngineInfo) -> Backup {
     Backup { id: info.backup_id, at, bytes: info.size, files: info.num_files, written: 0 }
 }
 
-/// Returns the backups in a directory, oldest first.
+/// Returns the backups in a directory, oldest first, without those that are not listed.
 pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     let all = open(dir)?.get_backup_info();
     let whole = all.iter().map(backup).filter(|backup| segments::is_whole(dir, backup.id));
@@ -89,8 +90,8 @@ pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     Ok(all)
 }
 
-/// Verifies that every file of a backup is there and has its checksum. `NotFound` if there is no
-/// such backup; `Io` if it is damaged.
+/// Verifies that every file of a backup is there and has its checksum. `NotFound` if the backup is
+/// not listed; `Io` if it is damaged otherwise.
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
     if !list(dir)?.iter().any(|backup| backup.id == id) {

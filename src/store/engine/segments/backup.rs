@@ -1,8 +1,8 @@
 //! Copies segments to a directory of backups, beside RocksDB's files, and back.
 //!
-//! - `segments/NAME` in the directory is a copy of the beginning of a segment, up to the length
-//!   that the newest backup has of it. Bytes in a segment never change, so a later backup adds only
-//!   what is new.
+//! - `segments/NAME` in the directory is a copy of the beginning of a segment, at least up to the
+//!   greatest length that a backup has of it. Bytes in a segment never change, so a later backup
+//!   adds only what is new.
 //! - `segments/ID.list` belongs to the backup ID, and has a line `NAME LENGTH CHECKSUM` for each
 //!   segment: the length up to which the backup has it, and the CRC-32 of these bytes. The list is
 //!   written last, so a backup without a list is not whole.
