@@ -106,6 +106,7 @@ pub fn run(
         enclosures: 0,
         parts: 0,
         includes: Vec::new(),
+        skipped_includes: 0,
         include_stack: Vec::new(),
         warnings: Vec::new(),
     };
@@ -153,8 +154,10 @@ struct Run<'a> {
     enclosures: usize,
     /// How many parts loops ran over so far.
     parts: usize,
-    /// Every include that was executed, also of scripts that do not exist.
+    /// Every script that was looked for, to skip it if an `include :once` names it again.
     includes: Vec<Include>,
+    /// How many of `includes` are names of the script that was run first, which `:once` skipped.
+    skipped_includes: usize,
     /// The includes whose scripts run now, the innermost last.
     include_stack: Vec<Include>,
     warnings: Vec<Warning>,
