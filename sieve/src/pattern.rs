@@ -131,7 +131,8 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
 
 /// Compiled patterns of `:regex` that runs share, so that a pattern is not compiled for each
 /// message. A host that runs scripts often keeps one and returns it from
-/// [`World::patterns`](crate::World::patterns). What a run costs and decides does not depend on it.
+/// [`World::patterns`](crate::World::patterns), for all accounts. Threads may share it. What a run
+/// costs and decides does not depend on it.
 #[derive(Debug)]
 pub struct PatternCache {
     /// The most bytes of memory of all patterns together.

@@ -65,7 +65,7 @@ const MAX_WARNINGS: usize = 100;
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 
 /// Runs a script on a message. If the run fails, the outcome has the error, and its plan is to keep
-/// the message.
+/// the message. [The head of the crate](crate#example) has an example.
 ///
 /// - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers of the
 ///   host give an equal outcome.
