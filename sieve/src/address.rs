@@ -15,6 +15,18 @@ const MAX_LABEL_BYTES: usize = 63;
 /// without quotation marks and escapes.
 ///
 /// Serialised as its text.
+///
+/// ```
+/// use restante_sieve::AddressSpec;
+///
+/// let quoted = AddressSpec::parse("\"me too\"@example.org").ok_or("no address")?;
+/// assert_eq!(quoted.local_part(), "me too");
+/// assert_eq!(quoted.to_string(), "\"me too\"@example.org");
+///
+/// let named = AddressSpec::parse_mailbox("Me <me@Example.org>").ok_or("no address")?;
+/// assert!(named.matches(&AddressSpec::new("me", "example.org")));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressSpec {
     local_part: String,

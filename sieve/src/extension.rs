@@ -257,7 +257,8 @@ pub enum Comparator {
     /// `i;ascii-numeric`: by the number that the leading digits make. A string that begins with
     /// no digit is infinite (RFC 4790 §9.1).
     AsciiNumeric,
-    /// `i;unicode-casemap` (RFC 5051).
+    /// `i;unicode-casemap`: letters without regard to case, and characters without regard to how
+    /// they are composed (RFC 5051). `:regex` regards how they are composed.
     UnicodeCasemap,
 }
 

@@ -13,6 +13,19 @@ use serde::{Deserialize, Serialize};
 const SYSTEM_FLAGS: [&str; 5] = ["\\Answered", "\\Flagged", "\\Deleted", "\\Seen", "\\Draft"];
 
 /// A set of flags.
+///
+/// Serialised as a list of its flags.
+///
+/// ```
+/// use restante_sieve::FlagSet;
+///
+/// let mut flags = FlagSet::new();
+/// assert!(flags.insert("\\seen"));
+/// // `\Recent` is the server's.
+/// assert_eq!(flags.insert_words("$Work \\Recent"), ["\\Recent"]);
+/// assert_eq!(flags.to_words(), "\\Seen $Work");
+/// assert!(flags.contains("$WORK"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<String>")]
 pub struct FlagSet(Vec<String>);

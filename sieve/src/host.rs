@@ -82,6 +82,41 @@ pub struct Identity<'a> {
 
 /// Read-only questions about the account. Every method but `now`, `zone` and `mailbox` has a
 /// default that fits a host without the feature.
+///
+/// ```
+/// use jiff::{Timestamp, tz::TimeZone};
+/// use restante_sieve::{HostError, MailboxRef, MailboxSelector, World};
+///
+/// /// The account of a user who has only an Inbox.
+/// struct OnlyInbox {
+///     now: Timestamp,
+/// }
+///
+/// impl World for OnlyInbox {
+///     fn now(&self) -> Timestamp {
+///         self.now
+///     }
+///
+///     fn zone(&self) -> TimeZone {
+///         TimeZone::UTC
+///     }
+///
+///     fn mailbox(&self, selector: MailboxSelector<'_>) -> Result<Option<MailboxRef>, HostError> {
+///         let is_inbox = match selector {
+///             MailboxSelector::Name(name) => name.eq_ignore_ascii_case("INBOX"),
+///             MailboxSelector::Id(id) => id == "inbox",
+///             MailboxSelector::SpecialUse(_) => false,
+///         };
+///         Ok(is_inbox.then(|| MailboxRef {
+///             id: "inbox".to_owned(),
+///             name: "INBOX".to_owned(),
+///             is_inbox: true,
+///             accepts_mail: true,
+///             special_uses: Vec::new(),
+///         }))
+///     }
+/// }
+/// ```
 pub trait World {
     /// Returns the time of the run, the same on every call of one run.
     fn now(&self) -> Timestamp;

@@ -121,6 +121,25 @@ pub enum WarningKind {
 }
 
 /// Observes a run. Every method has a default that does nothing.
+///
+/// ```
+/// use restante_sieve::ir::Test;
+/// use restante_sieve::{Place, Trace};
+///
+/// /// The places of the tests that were true.
+/// #[derive(Default)]
+/// struct TrueTests(Vec<Place>);
+///
+/// impl Trace for TrueTests {
+///     fn test(&mut self, place: &Place, _test: &Test, result: bool) {
+///         if result {
+///             self.0.push(place.clone());
+///         }
+///     }
+/// }
+/// ```
+///
+/// A `&mut TrueTests` is then the last argument of [`run()`](crate::run()), in `Some`.
 pub trait Trace {
     /// A command is about to run.
     fn command(&mut self, _place: &Place, _command: &Command) {}

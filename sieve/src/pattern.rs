@@ -5,9 +5,12 @@
 //!   `a|ab` matches only `a` of the text `ab`; this matters for match variables.
 //! - Bracket expressions are those of POSIX, and may have escapes and classes such as `\w`.
 //! - A pattern matches anywhere in a value unless it has anchors.
+//! - Case counts with `i;octet`. With `i;ascii-casemap` that of ASCII letters is ignored, with
+//!   `i;unicode-casemap` that of all letters.
 //! - Classes such as `\w` and `\d` are those of Unicode, and large: each `\w` takes 49 KiB, so that
 //!   `(\w+){10}` takes 488 KiB. A bracket expression such as `[a-z]` takes less than 1 KiB.
 
+mod ascii_case;
 mod brackets;
 
 use std::collections::HashMap;
@@ -113,16 +116,14 @@ impl CompiledPattern {
 
 /// Builds the automaton of a pattern that [`compile`] accepted. `None` if it cannot be built.
 fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
-    let pattern = brackets::rewrite(pattern).ok()?;
+    let pattern = rewrite(pattern, comparator).ok()?;
     let config = DFA::config()
         .unicode_word_boundary(true)
         .cache_capacity(AUTOMATON_BYTES)
         .skip_cache_capacity_check(true)
         .minimum_cache_clear_count(Some(3))
         .minimum_bytes_per_state(Some(MIN_BYTES_PER_STATE));
-    let syntax = syntax::Config::new()
-        .case_insensitive(comparator != Comparator::Octet)
-        .dot_matches_new_line(true);
+    let syntax = syntax_config(comparator);
     // `compile` has checked the size of the program, so no limit is set here.
     let thompson = thompson::Config::new().which_captures(WhichCaptures::None);
     DFA::builder().configure(config).syntax(syntax).thompson(thompson).build(&pattern).ok()
@@ -130,7 +131,8 @@ fn automaton(pattern: &str, comparator: Comparator) -> Option<DFA> {
 
 /// Compiled patterns of `:regex` that runs share, so that a pattern is not compiled for each
 /// message. A host that runs scripts often keeps one and returns it from
-/// [`World::patterns`](crate::World::patterns). What a run costs and decides does not depend on it.
+/// [`World::patterns`](crate::World::patterns), for all accounts. Threads may share it. What a run
+/// costs and decides does not depend on it.
 #[derive(Debug)]
 pub struct PatternCache {
     /// The most bytes of memory of all patterns together.
@@ -234,9 +236,7 @@ impl CachedPatterns {
     }
 }
 
-/// Compiles a pattern to a program of at most `limit` bytes. With the comparator `i;octet` the case
-/// of letters counts. With the others it does not, and this holds for all letters of Unicode, also
-/// with `i;ascii-casemap`.
+/// Compiles a pattern to a program of at most `limit` bytes.
 pub(crate) fn compile(
     pattern: &str,
     comparator: Comparator,
@@ -245,8 +245,8 @@ pub(crate) fn compile(
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(PatternError::TooLong);
     }
-    let result = RegexBuilder::new(&brackets::rewrite(pattern)?)
-        .case_insensitive(comparator != Comparator::Octet)
+    let result = RegexBuilder::new(&rewrite(pattern, comparator)?)
+        .case_insensitive(ignores_unicode_case(comparator))
         .dot_matches_new_line(true)
         .size_limit(limit)
         .dfa_size_limit(DFA_BYTES)
@@ -260,13 +260,31 @@ pub(crate) fn compile(
 /// Returns the bytes of the program of a pattern that [`compile`] accepted, 0 if it cannot be built
 /// again.
 pub(crate) fn program_bytes(pattern: &str, comparator: Comparator) -> usize {
-    let syntax = syntax::Config::new()
-        .case_insensitive(comparator != Comparator::Octet)
-        .dot_matches_new_line(true);
     let config = NFA::config().which_captures(WhichCaptures::None);
-    let pattern = brackets::rewrite(pattern).unwrap_or_default();
-    let nfa = NFA::compiler().syntax(syntax).configure(config).build(&pattern);
+    let pattern = rewrite(pattern, comparator).unwrap_or_default();
+    let nfa = NFA::compiler().syntax(syntax_config(comparator)).configure(config).build(&pattern);
     nfa.map_or(0, |nfa| nfa.memory_usage())
+}
+
+/// Returns a pattern that means to the library, with the settings of [`syntax_config`], what
+/// `pattern` means in a script.
+fn rewrite(pattern: &str, comparator: Comparator) -> Result<String, PatternError> {
+    let pattern = brackets::rewrite(pattern)?;
+    Ok(match comparator {
+        Comparator::AsciiCasemap => ascii_case::ignore_ascii_case(pattern),
+        _ => pattern,
+    })
+}
+
+/// Returns how the library reads a pattern, as [`compile`] has it.
+fn syntax_config(comparator: Comparator) -> syntax::Config {
+    syntax::Config::new()
+        .case_insensitive(ignores_unicode_case(comparator))
+        .dot_matches_new_line(true)
+}
+
+fn ignores_unicode_case(comparator: Comparator) -> bool {
+    comparator == Comparator::UnicodeCasemap
 }
 
 /// Makes an error of the report of the library, whose last line says what is wrong.
@@ -310,10 +328,24 @@ mod tests {
     }
 
     #[test]
-    fn case_counts_only_with_octets() {
-        let is_match = |comparator| compile("^a", comparator, 1 << 20).unwrap().is_match("Ab");
-        assert!(is_match(Comparator::AsciiCasemap));
-        assert!(!is_match(Comparator::Octet));
+    fn comparator_says_which_letters_are_equal_in_both_cases() {
+        let letters =
+            [("a", "A"), ("\u{e4}", "\u{c4}"), ("k", "\u{212a}"), ("[^\u{e4}]", "\u{c4}")];
+        for (comparator, expected) in [
+            (Comparator::Octet, [false, false, false, true]),
+            (Comparator::AsciiCasemap, [true, false, false, true]),
+            (Comparator::UnicodeCasemap, [true, true, true, false]),
+        ] {
+            let is_match = letters.map(|(pattern, text)| {
+                let compiled = CompiledPattern::new(pattern, comparator, 1 << 20).unwrap();
+                let input = regex_automata::Input::new(text);
+                let automaton = compiled.automaton.unwrap();
+                let found = automaton.try_search_fwd(&mut automaton.create_cache(), &input);
+                assert_eq!(found.unwrap().is_some(), compiled.regex.is_match(text), "{pattern}");
+                compiled.regex.is_match(text)
+            });
+            assert_eq!(is_match, expected, "{comparator:?}");
+        }
     }
 
     #[test]

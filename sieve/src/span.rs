@@ -72,6 +72,15 @@ pub struct Position {
 }
 
 /// The starts of the lines of a source.
+///
+/// ```
+/// use restante_sieve::{LineIndex, Position};
+///
+/// let source = b"keep;\nstop;\n";
+/// let index = LineIndex::new(source);
+/// assert_eq!(index.position(8), Position { line: 2, column: 3 });
+/// assert_eq!(index.line(2).of(source), b"stop;");
+/// ```
 #[derive(Debug, Clone)]
 pub struct LineIndex<'a> {
     source: &'a [u8],

@@ -12,12 +12,14 @@ mod listings;
 mod merge;
 mod naive;
 mod operations;
+mod paths;
 mod pinned_cost;
 mod repair;
 mod scope;
 mod search;
 mod search_cost;
 mod short_histories;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +29,8 @@ use crate::message::rows_of_any;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
-use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
-use crate::query::tests::naive::{KEYWORDS, NaiveDraft, apply_changes};
+use crate::query::tests::driver::{ACCOUNT, EPOCH, TIMES, TestDriver};
+use crate::query::tests::naive::{KEYWORDS, apply_changes};
 use crate::query::*;
 
 /// Returns a query of every email, with small batches of index hits. The account must be set.
@@ -375,43 +377,6 @@ fn check_changes_by(
     assert_eq!(run(&request).unwrap().answer, QueryChangesAnswer { total: None, ..found });
 }
 
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn every_access_path_gives_the_answer_of_the_naive_account(
-        ops in ops(30),
-        queries in proptest::collection::vec((query_spec(), window(), any::<bool>()), 1..12),
-    ) {
-        let mut driver = TestDriver::new();
-        for chunk in ops.chunks(8) {
-            driver.run(chunk);
-            for (spec, window, total) in &queries {
-                check_query(&driver, spec, window, *total);
-            }
-        }
-    }
-
-    #[test]
-    fn query_changes_from_every_past_state_lead_to_the_new_results(
-        ops in ops(20),
-        queries in proptest::collection::vec(query_spec(), 1..5),
-    ) {
-        let mut driver = TestDriver::new();
-        driver.run(&ops);
-        for spec in &queries {
-            check_changes(&driver, spec);
-        }
-    }
-
-    #[test]
-    fn counts_and_rows_match_the_naive_account_and_pass_the_checker(ops in ops(40)) {
-        let mut driver = TestDriver::new();
-        driver.run(&ops);
-        check_account(&driver);
-    }
-}
-
 fn check_account(driver: &TestDriver) {
     check_rows(driver);
     let make_rows = |raw: &[u8]| rows_of_any(raw, driver.store.secrets());
@@ -502,58 +467,4 @@ fn check_rows(driver: &TestDriver) {
             );
         }
     }
-}
-
-#[test]
-fn future_state_and_invalid_sort_are_refused() {
-    let driver = TestDriver::new();
-    let (snapshot, secrets) = (driver.store.snapshot(), driver.store.secrets());
-    let spec = QuerySpec { account: ACCOUNT, ..small_batches() };
-    let future =
-        QueryChanges { spec: spec.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
-    assert_eq!(changes(&snapshot, secrets, &future), Err(Error::CannotCalculateChanges));
-    let keyword = SortProperty::HasKeyword("$Seen".into());
-    let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
-    let invalid = Query { spec: QuerySpec { sort, ..spec.clone() }, ..Query::default() };
-    assert!(matches!(query(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
-    let by_size =
-        Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
-    let sort = vec![by_size; limits::MAX_SORT_COMPARATORS + 1];
-    let invalid = QueryChanges { spec: QuerySpec { sort, ..spec }, ..QueryChanges::default() };
-    assert!(matches!(changes(&snapshot, secrets, &invalid), Err(Error::Unsupported(_))));
-}
-
-#[test]
-fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
-    let mut driver = TestDriver::new();
-    // More than `walk::scan::MAX_READ_BATCH` (256), so the generic path reads several batches.
-    for n in 0..270 {
-        let mailboxes = [MailboxUid(1)].into();
-        driver.apply(&Op::Create {
-            draft: NaiveDraft::default(),
-            mailboxes,
-            keywords: [].into(),
-            at: UtcMillis(EPOCH + n),
-        });
-    }
-    let spec = QuerySpec { account: ACCOUNT, ..small_batches() };
-    for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
-        for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
-            for total in [false, true] {
-                // The extreme positions need only be answered.
-                if position != i64::MAX && position != i64::MIN {
-                    check_query(&driver, &spec, &(Begin::Position(position), limit), total);
-                }
-                let window = Window { start: Start::Position(position), limit };
-                let request = Query { spec: spec.clone(), window, total };
-                assert!(query(&driver.store.snapshot(), driver.store.secrets(), &request).is_ok());
-            }
-        }
-    }
-    let anchor = Start::Anchor { id: driver.ids[0], offset: i64::MIN };
-    let request = Query { spec, window: Window { start: anchor, limit: Some(1) }, total: false };
-    assert_eq!(
-        query(&driver.store.snapshot(), driver.store.secrets(), &request).unwrap().answer.position,
-        0
-    );
 }

@@ -95,7 +95,8 @@ impl Checker<'_> {
             if mime {
                 let message = format!("`:mime` and `{name}` exclude each other");
                 self.complain(Code::ConflictingTags, tag.span, message);
-            } else if !self.loops.is_empty() {
+            } else if self.loops.len() > 1 {
+                // Only the outermost loop comes to the message itself, as its first part.
                 let message = format!("`{name}` has no effect where a part is replaced");
                 self.complain(Code::NoEffect, tag.span, message);
             }

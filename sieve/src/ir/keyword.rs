@@ -91,7 +91,7 @@ pub enum DatePart {
     Hour,
     /// `00` to `59`
     Minute,
-    /// `00` to `60`
+    /// `00` to `59`. The leap second `60` counts as `59`.
     Second,
     /// In the form `hh:mm:ss`.
     Time,

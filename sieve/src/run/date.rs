@@ -238,6 +238,8 @@ mod tests {
         ] {
             assert_eq!(iso(value), expected, "{value}");
         }
+        let leap_second = part("Wed, 31 Dec 2008 23:59:60 +0000", DatePart::Second);
+        assert_eq!(leap_second.as_deref(), Some("59"));
         assert_eq!(iso("24 Dec 2026 10:00 EST").as_deref(), Some("2026-12-24T10:00:00-05:00"));
         for value in
             ["", "tomorrow", "32 Jan 2026 10:00:00 +0000", "29 Feb 2027 10:00:00 +0000", "((", ";"]

@@ -25,23 +25,25 @@ impl Run<'_> {
             return Err(RuntimeErrorKind::IncludeLoop(include.name.clone()));
         }
         self.fuel.step()?;
-        // It counts even if there is no such script: the host must look for it.
+        let script = self.world.script(include.location, &include.name)?;
         self.includes.push(include.clone());
-        let count = u64::from(self.limits.includes);
-        self.within("included scripts", self.includes.len(), count)?;
-        let Some(script) = self.world.script(include.location, &include.name)? else {
-            return match include.optional {
-                true => Ok(Flow::Next),
-                false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),
-            };
-        };
         // The name of the script that was run first is not known here, so its source tells it.
-        if *script.source_hash() == self.main_script {
+        if script.as_ref().is_some_and(|script| *script.source_hash() == self.main_script) {
+            self.skipped_includes = self.skipped_includes.saturating_add(1);
             return match include.once {
                 true => Ok(Flow::Next),
                 false => Err(RuntimeErrorKind::IncludeLoop(include.name.clone())),
             };
         }
+        // It counts even if there is no such script: the host had to look for it.
+        let count = self.includes.len().saturating_sub(self.skipped_includes);
+        self.within("included scripts", count, u64::from(self.limits.includes))?;
+        let Some(script) = script else {
+            return match include.optional {
+                true => Ok(Flow::Next),
+                false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),
+            };
+        };
         self.include_stack.push(include.clone());
         let depth = u64::from(self.limits.include_depth);
         self.within("included scripts inside one another", self.include_stack.len(), depth)?;

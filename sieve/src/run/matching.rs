@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use memchr::memmem;
 
-use super::comparator::{compare, fold};
+use super::comparator::{compare, equality_form, fold, has_equal_form};
 use super::lists::list_uri;
 use super::regex::BoundedRegex;
 use super::wildcard::{Pattern, Subject};
@@ -51,9 +51,7 @@ pub(super) struct Matcher<'t> {
 /// The keys, each in the form that its match type needs.
 #[derive(Debug)]
 enum Keys<'t> {
-    /// As written, for `i;ascii-casemap` alone.
-    IsIgnoringCase(Vec<Cow<'t, str>>),
-    /// In the folded form of the comparator.
+    /// In the form that `has_equal_form` compares.
     Is(Vec<Cow<'t, [u8]>>),
     /// In the folded form of the comparator.
     Contains(Vec<Cow<'t, [u8]>>),
@@ -71,7 +69,7 @@ impl Keys<'_> {
             Self::Is(keys) | Self::Contains(keys) => keys.len(),
             Self::Matches(keys) => keys.len(),
             Self::Regex(keys) => keys.len(),
-            Self::IsIgnoringCase(keys) | Self::Value(_, keys) | Self::Count(_, keys) => keys.len(),
+            Self::Value(_, keys) | Self::Count(_, keys) => keys.len(),
             Self::List(keys) => keys.len(),
         }
     }
@@ -105,20 +103,19 @@ impl Run<'_> {
         for key in &keys {
             self.fuel.bytes(key.len().saturating_add(KEY_COST))?;
         }
-        let folded = |keys: Vec<Cow<'t, str>>| {
-            let fold_key = |key: Cow<'t, str>| match key {
-                Cow::Borrowed(key) => fold(comparator, key),
-                Cow::Owned(key) => Cow::Owned(fold(comparator, &key).into_owned()),
+        let all_in = |form: fn(Comparator, &str) -> Cow<'_, [u8]>, keys: Vec<Cow<'t, str>>| {
+            let key_in_form = |key: Cow<'t, str>| match key {
+                Cow::Borrowed(key) => form(comparator, key),
+                Cow::Owned(key) => Cow::Owned(form(comparator, &key).into_owned()),
             };
-            keys.into_iter().map(fold_key).collect::<Vec<_>>()
+            keys.into_iter().map(key_in_form).collect::<Vec<_>>()
         };
         let keys = match match_type {
             MatchType::Is if comparator == Comparator::AsciiNumeric => {
                 Keys::Value(Relation::Eq, keys)
             }
-            MatchType::Is if comparator == Comparator::AsciiCasemap => Keys::IsIgnoringCase(keys),
-            MatchType::Is => Keys::Is(folded(keys)),
-            MatchType::Contains => Keys::Contains(folded(keys)),
+            MatchType::Is => Keys::Is(all_in(equality_form, keys)),
+            MatchType::Contains => Keys::Contains(all_in(fold, keys)),
             MatchType::Matches => {
                 Keys::Matches(keys.iter().map(|key| Pattern::new(comparator, key)).collect())
             }
@@ -211,20 +208,11 @@ impl Run<'_> {
             _ => self.fuel.scanned(value.len())?,
         }
         match &matcher.keys {
-            Keys::IsIgnoringCase(keys) => {
-                for key in keys.iter().filter(|key| key.len() == value.len()) {
-                    self.fuel.scanned(value.len())?;
-                    if key.eq_ignore_ascii_case(value) {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
             Keys::Is(keys) => {
-                let value = fold(matcher.comparator, value);
+                let value = equality_form(matcher.comparator, value);
                 for key in keys.iter().filter(|key| key.len() == value.len()) {
                     self.fuel.scanned(value.len())?;
-                    if *key == value {
+                    if has_equal_form(matcher.comparator, key, &value) {
                         return Ok(true);
                     }
                 }

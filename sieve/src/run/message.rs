@@ -180,6 +180,13 @@ impl<'a> MessageState<'a> {
         }
     }
 
+    /// Returns a part as it was received, also if a script has replaced it since. `None` if
+    /// `enclose` has made it.
+    pub(super) fn before_edits(&self, node: NodeId) -> Option<&'a Part> {
+        // The first nodes are the parts of the host, in the same order.
+        self.view.parts().get(node.0)
+    }
+
     /// Returns the first part right inside a part: in a `message/rfc822`, the message in it.
     pub(super) fn first_child(&self, node: NodeId) -> Option<NodeId> {
         self.order.iter().copied().find(|&one| self.parent(one) == Some(node))

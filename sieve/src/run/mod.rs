@@ -65,7 +65,7 @@ const MAX_WARNINGS: usize = 100;
 type Result<T> = std::result::Result<T, RuntimeErrorKind>;
 
 /// Runs a script on a message. If the run fails, the outcome has the error, and its plan is to keep
-/// the message.
+/// the message. [The head of the crate](crate#example) has an example.
 ///
 /// - It changes nothing, reads no clock, and uses no randomness: equal inputs and answers of the
 ///   host give an equal outcome.
@@ -106,6 +106,7 @@ pub fn run(
         enclosures: 0,
         parts: 0,
         includes: Vec::new(),
+        skipped_includes: 0,
         include_stack: Vec::new(),
         warnings: Vec::new(),
     };
@@ -153,8 +154,10 @@ struct Run<'a> {
     enclosures: usize,
     /// How many parts loops ran over so far.
     parts: usize,
-    /// Every include that was executed, also of scripts that do not exist.
+    /// Every script that was looked for, to skip it if an `include :once` names it again.
     includes: Vec<Include>,
+    /// How many of `includes` are names of the script that was run first, which `:once` skipped.
+    skipped_includes: usize,
     /// The includes whose scripts run now, the innermost last.
     include_stack: Vec<Include>,
     warnings: Vec<Warning>,

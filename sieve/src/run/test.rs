@@ -113,12 +113,13 @@ impl Run<'_> {
         }
     }
 
-    /// Compares the size of the message as received (RFC 5228 §5.9), or of the part that takes the
-    /// place of the message for an included script.
+    /// Compares the size of the message (RFC 5228 §5.9), or of the part that takes the place of the
+    /// message for an included script (RFC 6609 §3.5), in each case as received. A part that
+    /// `enclose` made was not received: then the size of the message is compared.
     fn size(&self, frame: &Frame<'_>, limit: SizeLimit) -> bool {
-        let part = frame.message.and_then(|node| self.message.received(node));
+        let part = frame.message.and_then(|node| self.message.before_edits(node));
         let size = match part {
-            Some((_, part)) => part.body.end.saturating_sub(part.header.start),
+            Some(part) => part.body.end.saturating_sub(part.header.start),
             None => self.message.view().raw().len(),
         } as u64;
         match limit {

@@ -18,7 +18,7 @@ if envelope :zone "+0100" "from" "x" { keep; }
 if exists ["Subject:", "Na me"] { keep; }
 notify "xmpp:me@example.org";
 if header :list "From" "tag:example.org,2026:x" { keep; }
-foreverypart { replace :subject "x" "y"; extracttext :first 0 "unset2"; }
+foreverypart { foreverypart { replace :subject "x" "y"; } extracttext :first 0 "unset2"; }
 notify "mailto:${unset2}@example.org";
 notify "mailto:me@example.org?subject=${1}";
 redirect "a@example.org";
