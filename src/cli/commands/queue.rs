@@ -17,7 +17,7 @@ use crate::model::{ActionKind, ActionState, UtcMillis};
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
     QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
-    QueueShowArguments, QueueTarget, QueuedAction,
+    QueueShowAnswer, QueueShowArguments, QueueTarget, QueuedAction,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
 use crate::wire::jmap::{With, from_base64};
@@ -211,9 +211,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     let answer =
         context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
-        let message = from_base64(answer.message.as_deref().unwrap_or_default())
-            .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))?;
-        return output::bytes(&message);
+        return output::bytes(&shown_message(&answer)?);
     }
     if context.json {
         output::json(&answer);
@@ -239,6 +237,19 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
         .map(|row| vec![row.address, row.state, row.reply.unwrap_or_default()]);
     output::table(&["RECIPIENT", "STATE", "REPLY OF THE RELAY"], rows.collect());
     Ok(())
+}
+
+/// Returns the message of an answer that was asked for with it.
+///
+/// # Errors
+/// `NO_USER` if the action was sent, because its message is not kept then.
+fn shown_message(answer: &QueueShowAnswer) -> Result<Vec<u8>, Failure> {
+    let Some(message) = &answer.message else {
+        let text = format!("{} was sent, and its message is not in the queue", answer.action.id);
+        return Err(Failure::new(exit::NO_USER, text));
+    };
+    from_base64(message)
+        .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))
 }
 
 /// Changes all selected messages by one call, or each named message by a call of its own. The first
@@ -377,6 +388,18 @@ mod tests {
         ] {
             assert_eq!(next_attempt(&row(state, due), now), expected, "{state} {due}");
         }
+    }
+
+    #[test]
+    fn message_of_a_sent_action_is_a_failure_that_says_so() {
+        let answer = |state: &str, message: Option<&str>| QueueShowAnswer {
+            action: row(state, ""),
+            message: message.map(str::to_owned),
+        };
+        assert_eq!(shown_message(&answer("waiting", Some("SGk="))), Ok(b"Hi".to_vec()));
+        let failure = shown_message(&answer("sent", None)).unwrap_err();
+        assert_eq!(failure.code, exit::NO_USER);
+        assert!(failure.message.contains("q2 was sent"), "{failure}");
     }
 
     #[test]
