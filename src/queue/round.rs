@@ -2,8 +2,9 @@
 //!
 //! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
 //!   is a row that says when an action must be looked at.
-//! - Urgent actions go first, also after a temporary refusal; the others go by due time. A wake-up
-//!   that has rested, because its new time could not be stored, goes before all.
+//! - Urgent actions go first, also after a temporary refusal, and then the others. Both go by due
+//!   time, whether they were read from the store, have rested, or return because the relay is down.
+//!   Interrupted attempts of an earlier run, which only get a result, go before all.
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
@@ -50,7 +51,7 @@ pub(super) struct Scheduler {
     wakeups_by_task: HashMap<Id, Wakeup>,
     /// The lanes of the attempts that are under way.
     busy_lanes: HashSet<Digest>,
-    /// Due wake-ups, in the order in which they are tried.
+    /// Due wake-ups, in the order in which they are tried (`Scheduler::make_ready`).
     ready: VecDeque<Wakeup>,
     /// Wake-ups that are left alone until a time, after an attempt that could not be made or
     /// recorded, or a new due time that could not be stored.
@@ -208,20 +209,16 @@ impl Scheduler {
             self.pool = Arc::default();
         }
         self.settings = newest;
-        let rested: Vec<ActionKey> = self
-            .resting
-            .iter()
-            .filter(|(_, (until, _))| *until <= now)
-            .map(|(key, _)| *key)
-            .collect();
-        for wakeup in rested
-            .iter()
-            .filter_map(|key| self.resting.remove(key))
-            .map(|(_, wakeup)| wakeup)
-            .collect::<Vec<_>>()
-        {
-            self.ready.push_front(wakeup);
-        }
+        let rested: Vec<Wakeup> =
+            self.resting.extract_if(|_, (until, _)| *until <= now).map(|(_, (_, at))| at).collect();
+        rested.into_iter().for_each(|wakeup| self.make_ready(wakeup));
+    }
+
+    /// Adds a wake-up to `ready`, in the order of the store: by class, due time, account, action.
+    fn make_ready(&mut self, wakeup: Wakeup) {
+        let turn = |wakeup: &Wakeup| (wakeup.wake, wakeup.account, wakeup.action);
+        let index = self.ready.partition_point(|ready| turn(ready) < turn(&wakeup));
+        self.ready.insert(index, wakeup);
     }
 
     /// Starts as many attempts as may be under way. Returns the wake-ups to postpone, and
@@ -330,3 +327,6 @@ impl Scheduler {
         self.resting.insert(action_key(&wakeup), (until, wakeup));
     }
 }
+
+#[cfg(test)]
+mod tests;
