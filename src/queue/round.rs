@@ -284,7 +284,8 @@ impl Scheduler {
     }
 
     /// Stores new due times of actions and removes the actions from the window. An action whose
-    /// time cannot be stored stays in the window, and rests.
+    /// time cannot be stored stays in the window, and rests. Of an action that was changed since it
+    /// was read, nothing is stored or remembered.
     async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in deferred {
@@ -295,7 +296,7 @@ impl Scheduler {
                 actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
             let committed = self.store.commit(account, |txn| txn.defer_actions(&conditions, until));
             let result = match committed {
-                Ok(((), ticket)) => ticket.wait().await,
+                Ok((moved, ticket)) => ticket.wait().await.map(|()| moved),
                 Err(error) => Err(error),
             };
             if let Err(error) = &result {
@@ -303,15 +304,16 @@ impl Scheduler {
             }
             for (_, wakeup) in actions {
                 match &result {
-                    Ok(()) => {
-                        self.in_window.remove(&action_key(&wakeup));
+                    Ok(moved) => {
+                        let key = action_key(&wakeup);
+                        self.in_window.remove(&key);
                         let mut order = self.order.lock();
                         // If `order` postpones the action at least to `until` already, an attempt
                         // did that, for all its lanes.
-                        if !order
-                            .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
-                        {
-                            order.postpone(action_key(&wakeup), vec![wakeup.lane], until);
+                        let is_remembered =
+                            order.is_early(key, until.before(Duration::from_millis(1)));
+                        if moved.contains(&wakeup.action) && !is_remembered {
+                            order.postpone(key, vec![wakeup.lane], until);
                         }
                     }
                     Err(_) => self.set_to_rest(wakeup, now.steady),

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::model::clock::FixedClock;
-use crate::model::Address;
-use crate::queue::tests::{ANN, directory, settings, store_over};
+use crate::model::{ActionState, Address};
+use crate::outbox::by_hand;
+use crate::queue::tests::{ANN, commit, directory, queue_reply, settings, store_over};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::lane_digest;
 
@@ -51,4 +52,27 @@ fn wakeups_that_return_or_have_rested_go_in_the_order_of_their_due_times() {
     assert!(ready.is_sorted(), "{ready:?}");
     assert_eq!((ready.len(), ready[0].1, ready[1].1), (24, 44, 43));
     assert!(scheduler.resting.is_empty());
+}
+
+#[tokio::test]
+async fn action_that_was_changed_meanwhile_is_not_remembered_as_postponed() {
+    let mut scheduler = scheduler(clock());
+    let (store, now) = (scheduler.store.clone(), scheduler.now());
+    let until = now.wall.after(Duration::from_secs(60));
+    let (bob, eve) = (
+        queue_reply(&store, "bob", ActionState::Waiting),
+        queue_reply(&store, "eve", ActionState::Waiting),
+    );
+    scheduler.fill_window(now.wall);
+    let seen: Vec<Wakeup> = scheduler.ready.drain(..).collect();
+    assert_eq!(seen.len(), 2);
+    let read = store.snapshot().action(ANN, eve).unwrap().unwrap();
+    commit(&store, |txn| {
+        txn.update_action(&read, &by_hand::hold_action(&read, txn.now()).unwrap())
+    });
+    let deferred = seen.into_iter().map(|wakeup| (until, wakeup)).collect();
+    scheduler.defer(deferred, now).await;
+    let order = scheduler.order.lock();
+    assert!(order.is_early((ANN, bob), now.wall) && !order.is_early((ANN, eve), now.wall));
+    assert!(scheduler.in_window.is_empty());
 }

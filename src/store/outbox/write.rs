@@ -240,14 +240,15 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Moves the due time of waiting actions to `until`. Leaves an action as it is if it is due
-    /// then or later, or if its wake-up is not the one that the caller saw. Takes no change number:
-    /// no attempt was made.
+    /// Moves the due time of waiting actions to `until`, and returns those that it moved. Leaves an
+    /// action as it is if it is due then or later, or if its wake-up is not the one that the caller
+    /// saw. Takes no change number: no attempt was made.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],
         until: UtcMillis,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<ActionId>, Error> {
+        let mut moved = Vec::with_capacity(seen.len());
         for (id, wake) in seen {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_unchanged = |action: &Action| {
@@ -260,9 +261,10 @@ impl Txn<'_> {
                 let action = Action { due: until, ..action };
                 self.wake(&action, true);
                 self.put::<Outbox>(&self.action_key(action.id), &action);
+                moved.push(action.id);
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Checks that an action is still what the caller read before this commit.
