@@ -37,13 +37,13 @@ pub enum TraceError {
     Journal(#[source] std::io::Error),
     #[error("logging is already set up")]
     Again,
-    #[error("the running log does not take another level")]
-    Reload,
+    #[error("the running log does not take another level: {0}")]
+    Reload(#[source] reload::Error),
 }
 
 /// A handle of the running log, which changes its level.
 #[derive(Clone)]
-pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
+pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
 
 impl std::fmt::Debug for LevelHandle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,7 +58,7 @@ impl LevelHandle {
     /// `Level` if the text is neither a level nor directives, `Reload` if the log does not take a
     /// new one. The old level stays.
     pub fn set_level(&self, level: &str) -> Result<(), TraceError> {
-        if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Reload) }
+        (self.0)(filter(level)?).map_err(TraceError::Reload)
     }
 }
 
@@ -121,7 +121,7 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
         .with(plain)
         .try_init()
         .map_err(|_| TraceError::Again)?;
-    Ok(LevelHandle(Arc::new(move |filter| handle.reload(filter).is_ok())))
+    Ok(LevelHandle(Arc::new(move |filter| handle.reload(filter))))
 }
 
 #[cfg(test)]
@@ -147,5 +147,16 @@ mod tests {
         ] {
             assert_eq!(is_level(text), good, "{text}");
         }
+    }
+
+    #[test]
+    fn level_that_is_not_taken_is_refused_with_its_cause() {
+        let (layer, handle) = reload::Layer::<EnvFilter, Registry>::new(filter("info").unwrap());
+        let handle = LevelHandle(Arc::new(move |filter| handle.reload(filter)));
+        assert!(handle.set_level("debug").is_ok());
+        assert!(matches!(handle.set_level("loud"), Err(TraceError::Level(_))));
+        drop(layer);
+        let error = handle.set_level("debug").unwrap_err().to_string();
+        assert!(error.contains("subscriber"), "{error}");
     }
 }

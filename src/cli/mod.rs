@@ -33,6 +33,7 @@ pub use terminal::dates::{Edge, parse as parse_date};
 
 use crate::store::repair::RepairScope;
 use args::{Cli, Command};
+use commands::deliver::DeliverCall;
 use commands::{
     account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, sieve,
     vacation,
@@ -49,15 +50,7 @@ pub fn main() -> ExitCode {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A wrong argument in master.cf must delay mail, not bounce it.
-            let usage =
-                if deliver::is_deliver(arguments()) { exit::TEMPORARY } else { exit::USAGE };
-            // Help and version are errors to clap, but print to standard output.
-            let code = if error.use_stderr() { usage } else { 0 };
-            drop(error.print());
-            return ExitCode::from(code);
-        }
+        Err(error) => return ExitCode::from(explain(&error, DeliverCall::of(arguments()))),
     };
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,6 +58,27 @@ pub fn main() -> ExitCode {
             complain(&failure.message);
             ExitCode::from(failure.code)
         }
+    }
+}
+
+/// Prints the help, the version or what is wrong with the arguments, and returns the exit code.
+fn explain(error: &clap::Error, call: DeliverCall) -> u8 {
+    // Help and version are errors to clap, but print to standard output.
+    let is_wrong = error.use_stderr();
+    let is_delivery = call == DeliverCall::Delivery;
+    if is_delivery && !is_wrong {
+        complain(
+            "nothing was delivered: an argument asks for help or the version. If it is an address, \
+             write `--` before the recipients",
+        );
+    } else {
+        drop(error.print());
+    }
+    match (is_delivery, is_wrong) {
+        // Whatever is wrong in master.cf, mail must wait: neither be lost nor bounce.
+        (true, _) => exit::TEMPORARY,
+        (false, true) => exit::USAGE,
+        (false, false) => 0,
     }
 }
 

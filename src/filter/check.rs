@@ -2,8 +2,10 @@
 //!
 //! - `ManageSieve`, SieveScript/set of JMAP and the command line store scripts by [`ValidScript`],
 //!   which only a check without errors makes, so the limits of the site hold. An import stores
-//!   scripts with errors, too (`transfer::script`).
+//!   scripts with errors, too, and empty ones (`transfer::script`).
 //! - A script with warnings and without errors is valid.
+//! - An empty script is no error of the grammar (RFC 5228 §8.2), but cannot be stored (RFC 5804
+//!   §2.6, RFC 9661 §2.2).
 
 use std::borrow::Cow;
 
@@ -16,6 +18,9 @@ use super::settings::Settings;
 use crate::model::{ObjectId, SieveScript};
 use crate::store::{Error, ScriptFault, Txn};
 
+/// Why an empty script cannot be stored. Clients expect the line of the first error.
+const EMPTY_SCRIPT: &str = "line 1: error: a script has at least one character";
+
 /// A script, and its errors and warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptCheck<'a> {
@@ -27,7 +32,7 @@ pub struct ScriptCheck<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// A script without errors. Its size is within the limit of the site.
+/// A script without errors that is not empty. Its size is within the limit of the site.
 #[derive(Debug, Clone)]
 pub struct ValidScript<'a> {
     source: Cow<'a, [u8]>,
@@ -59,12 +64,20 @@ impl<'a> ScriptCheck<'a> {
         self.script.is_some()
     }
 
-    /// Returns the script in a form that can be stored; `None` if it has errors. `settings` must be
-    /// those with which it was checked.
-    #[must_use]
-    pub fn valid(&self, settings: &Settings) -> Option<ValidScript<'a>> {
+    /// Returns the script in a form that can be stored. `settings` must be those with which it was
+    /// checked.
+    ///
+    /// # Errors
+    /// Why the script cannot be stored: that it is empty, or its errors and warnings (`report`).
+    pub fn valid(&self, settings: &Settings) -> Result<ValidScript<'a>, String> {
+        if self.source.is_empty() {
+            return Err(EMPTY_SCRIPT.to_owned());
+        }
+        if !self.is_valid() {
+            return Err(self.report().text);
+        }
         let (source, max_scripts) = (Cow::Borrowed(self.source), settings.max_scripts);
-        self.is_valid().then_some(ValidScript { source, max_scripts })
+        Ok(ValidScript { source, max_scripts })
     }
 
     /// Whether the script has more bytes than the site allows.
@@ -172,15 +185,18 @@ mod tests {
     fn only_a_script_without_errors_can_be_stored() {
         let settings = Settings { max_script_bytes: 64, ..Settings::default() };
         let wrong = settings.check_script(b"keeep;\nfileinto \"a\";\n");
-        assert!(wrong.valid(&settings).is_none());
+        assert_eq!(wrong.valid(&settings).unwrap_err(), wrong.report().text);
         let text = wrong.text("main");
         assert!(text.contains("main:1:1") && text.contains("main:2:1"), "{text}");
         assert!(wrong.json().contains("\"line\":2"), "{}", wrong.json());
         let warned = settings.check_script(b"require \"fileinto\"; keep;");
-        assert!(warned.valid(&settings).is_some() && warned.text("main").contains("warning"));
+        assert!(warned.valid(&settings).is_ok() && warned.text("main").contains("warning"));
         let long = [b' '; 65];
         assert!(settings.check_script(&long).is_too_large() && !wrong.is_too_large());
-        assert!(settings.check_script(&long).valid(&settings).is_none());
+        assert!(settings.check_script(&long).valid(&settings).is_err());
+        let empty = settings.check_script(b"");
+        assert!(empty.is_valid(), "the grammar allows it");
+        assert_eq!(empty.valid(&settings).unwrap_err(), EMPTY_SCRIPT);
     }
 
     #[test]

@@ -113,15 +113,9 @@ impl<'a> View<'a> {
     /// Returns the transfer encoding of a part for `decode`: `IDENTITY` if it names none, `None` if
     /// it names one that is not known.
     fn encoding(&self, part: PartId) -> Option<u8> {
-        let encoding = value_of(self.raw, self.fields(part), "Content-Transfer-Encoding");
-        let encoding = encoding.unwrap_or_default().trim_ascii().to_ascii_lowercase();
-        match encoding.as_slice() {
-            b"quoted-printable" => Some(decode::QUOTED_PRINTABLE),
-            b"base64" => Some(decode::BASE64),
-            b"x-uuencode" | b"x-uue" | b"uuencode" => Some(decode::UUENCODE),
-            b"" | b"7bit" | b"8bit" | b"binary" => Some(decode::IDENTITY),
-            _ => None,
-        }
+        let name = "Content-Transfer-Encoding";
+        let value = value_of(self.raw, self.fields(part), name).unwrap_or_default();
+        decode::encoding_named(&header::Field::new(name.as_bytes(), value).without_comments())
     }
 
     /// Returns the charset that the Content-Type of a part names; `None` if it names none.
@@ -325,6 +319,9 @@ mod tests {
             ("Content-Type: text/html\r\nContent-Transfer-Encoding: 8BIT", b"<b>a</b>", Some("a")),
             ("Content-Type: text/plain; charset=klingon", b"a", None),
             ("Content-Transfer-Encoding: x-secret", b"a", None),
+            // RFC 2045 §1: a field of MIME may have comments.
+            ("Content-Transfer-Encoding: (a cat) Base64", b"Q2F0", Some("Cat")),
+            ("Content-Transfer-Encoding: uue", b"begin 644 c\n#0V%T\n`\nend\n", Some("Cat")),
         ] {
             let (text, found) = texts(fields, body);
             assert_eq!(found.as_deref().map(str::trim), plain, "{fields}");

@@ -31,6 +31,19 @@ pub const QUOTED_PRINTABLE: u8 = 1;
 pub const BASE64: u8 = 2;
 pub const UUENCODE: u8 = 3;
 
+/// Returns the number of the transfer encoding with this name, which stands without comments (RFC
+/// 2045 §6.1); `IDENTITY` for an empty name, and `None` for an encoding that is not known.
+#[must_use]
+pub fn encoding_named(name: &str) -> Option<u8> {
+    match name.to_ascii_lowercase().as_str() {
+        "" | "7bit" | "8bit" | "binary" => Some(IDENTITY),
+        "quoted-printable" => Some(QUOTED_PRINTABLE),
+        "base64" => Some(BASE64),
+        "x-uuencode" | "uuencode" | "x-uue" | "uue" => Some(UUENCODE),
+        _ => None,
+    }
+}
+
 /// Decodes a whole content. Also returns whether any of it was broken. An unknown number counts as
 /// `IDENTITY`.
 #[must_use]

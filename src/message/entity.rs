@@ -7,9 +7,9 @@
 //!   broken.
 //! - If the content is still not ASCII, it is declared as 8-bit.
 
-use super::decode::IDENTITY;
+use super::decode::{IDENTITY, encoding_named};
 use super::encode::quoted_printable;
-use super::header::{body_offset, fields};
+use super::header::{Field, body_offset, fields};
 use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
@@ -21,7 +21,7 @@ const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
 /// ASCII or too long is dropped. The type is added if it is missing; an encoding of the whole
-/// entity other than quoted-printable and base64 is replaced by 7bit or 8bit, also uuencode. A text
+/// entity other than quoted-printable, base64 and uuencode is replaced by 7bit or 8bit. A text
 /// without any `Content-` field is all content. `text` must be in CRLF lines without controls other
 /// than tabs.
 #[must_use]
@@ -55,9 +55,9 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
         kept_fields.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
     let names_encoding = |(name, value): &(String, String)| {
-        let is_encoded =
-            ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
-        name.eq_ignore_ascii_case("Content-Transfer-Encoding") && is_encoded
+        let field = Field::new(name.as_bytes(), value.as_bytes());
+        field.is("Content-Transfer-Encoding")
+            && encoding_named(&field.without_comments()).is_some_and(|known| known != IDENTITY)
     };
     if kept_fields.iter().any(names_encoding) {
         // Encoded content is ASCII; other characters never belonged to it.
@@ -171,6 +171,29 @@ mod tests {
         assert!(parsed.texts(9999).join("").contains("Grüße = "), "{:?}", parsed.texts(9999));
         let longest = "x".repeat(MAX_LINE_BYTES) + "\r\n";
         assert_eq!(entity(&format!("Content-Type: text/plain\r\n\r\n{longest}")).1, longest);
+    }
+
+    #[test]
+    fn encoding_of_the_whole_entity_is_kept_if_it_is_known() {
+        let coded = "begin 644 cat.txt\n#0V%T\n`\nend\n";
+        for (encoding, content, expected) in [
+            ("x-uuencode", coded, "x-uuencode"),
+            ("UUENCODE", coded, "UUENCODE"),
+            ("base64 (a cat)", "Q2F0\n", "base64 (a cat)"),
+            ("quoted-printable", "Cat=\n", "quoted-printable"),
+            ("binary", "Cat\n", "7bit"),
+            ("x-odd", "Cat\n", "7bit"),
+        ] {
+            let text = format!("Content-Type: text/plain\nContent-Transfer-Encoding: {encoding}");
+            let (fields, kept) = entity(&crlf(&format!("{text}\n\n{content}")));
+            assert_eq!(fields[1].1, expected);
+            assert_eq!(kept, crlf(content), "{encoding}");
+            let header = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+            let whole = format!("{}\r\n{kept}", header.collect::<String>());
+            let parsed = Message::parse(whole.as_bytes());
+            let decoded = parsed.decoded(0).unwrap();
+            assert_eq!(String::from_utf8_lossy(&decoded).trim_end(), "Cat", "{encoding}");
+        }
     }
 
     #[test]

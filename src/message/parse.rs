@@ -259,12 +259,9 @@ impl<'a> Message<'a> {
                 let name = self
                     .field(part, "Content-Transfer-Encoding")
                     .map(|field| field.without_comments());
-                let name = name.unwrap_or_default().to_ascii_lowercase();
-                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&name.as_str()) {
-                    decode::UUENCODE
-                } else {
-                    decode::IDENTITY
-                }
+                // The library knows the others.
+                let named = decode::encoding_named(&name.unwrap_or_default());
+                named.filter(|encoding| *encoding == decode::UUENCODE).unwrap_or(decode::IDENTITY)
             }
         }
     }

@@ -14,6 +14,7 @@
 //!   - in a multipart that has no boundary, one that is too long, or more than
 //!     `limits::MAX_MIME_PARTS` delimiters.
 
+use super::decode::{IDENTITY, QUOTED_PRINTABLE, encoding_named};
 use super::encode::{escape_quoted_printable, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
@@ -42,8 +43,7 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     let value = kind.map_or_else(String::new, |field| field.without_comments());
     let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let encoding = fields(header).find(|field| field.is("Content-Transfer-Encoding"));
-    let encoding = encoding
-        .map_or_else(String::new, |field| field.without_comments().trim().to_ascii_lowercase());
+    let encoding = encoding.map_or_else(String::new, |field| field.without_comments());
     if media == "multipart/signed" {
         return None;
     }
@@ -57,13 +57,13 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         write_header(header, "7bit", out);
         return write_entity(body, depth.saturating_add(1), out);
     }
-    match encoding.as_str() {
-        "" | "7bit" | "8bit" | "binary" => {
+    match encoding_named(&encoding) {
+        Some(IDENTITY) => {
             write_header(header, "quoted-printable", out);
             quoted_printable(body, out);
         }
         // Bytes that are not ASCII can only stand for themselves here.
-        "quoted-printable" => {
+        Some(QUOTED_PRINTABLE) => {
             out.extend_from_slice(header);
             escape_quoted_printable(body, out);
         }

@@ -43,7 +43,8 @@ pub struct NextStep {
     pub step: ActionStep,
     /// Recipients that this step gives up, for the report to the sender.
     pub failed: Vec<Target>,
-    /// For the log: that the action may have been sent, or is sent as seven-bit text.
+    /// For the log: that the action may have been sent, or, if it is tried again, that it is sent
+    /// as seven-bit text.
     pub note: Option<String>,
     /// Set if the action is over, failed, and reached nobody (also if it is kept).
     pub unsent: Option<UnsentAction>,
@@ -130,11 +131,13 @@ pub fn next_step(
     // chose a later time to send, and the action is tried by hand before that time.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
-    let (mut failed, mut note, mut error) = (Vec::new(), None, None);
+    let (mut failed, mut error) = (Vec::new(), None);
+    // That the action may have been sent, and the answer because of which it is converted.
+    let (mut doubt, mut eight_bit_refusal) = (None, None);
     // `NoSmtpUtf8`, and `EightBit` after the conversion, fail a recipient, but are no progress: the
     // recipients that still wait are not tried at once. (After `Unknown` for a reply none waits,
     // because a reply has only one recipient.)
-    let (mut has_progress, mut is_converted) = (false, false);
+    let mut has_progress = false;
     let tried = outcomes.len();
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.is_outstanding()) {
@@ -144,7 +147,7 @@ pub fn next_step(
                 (target.state, has_progress) = (RecipientState::Sent(text), true);
             }
             AttemptOutcome::Unknown(text) if rules.at_most_once => {
-                note = Some(format!("may have been sent: {text}"));
+                doubt = Some(format!("may have been sent: {text}"));
                 target.state = RecipientState::Sent(text);
             }
             AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => {
@@ -155,7 +158,7 @@ pub fn next_step(
                 fail(target, &mut failed, [5, 6, 3], text);
             }
             AttemptOutcome::EightBit(text) => {
-                (note, is_converted) = (Some(format!("goes as seven-bit text: {text}")), true);
+                eight_bit_refusal = Some(text);
             }
             AttemptOutcome::TooMany => {}
             AttemptOutcome::Permanent { status, text } => {
@@ -166,22 +169,21 @@ pub fn next_step(
             AttemptOutcome::NoSmtpUtf8 => fail(target, &mut failed, [5, 6, 7], NO_UTF8.into()),
         }
     }
-    after.seven_bit |= is_converted;
+    after.seven_bit |= eight_bit_refusal.is_some();
     if !after.recipients.iter().any(Target::is_outstanding) {
-        return finish(action, after, failed, note, now, pace);
+        return finish(action, after, failed, doubt, now, pace);
     }
-    let due = match &error {
-        // Attempts at once come to an end, because each of them settles a recipient, or converts
-        // the message (once).
-        None if has_progress || is_converted => now,
-        _ => now.after(pace.delay(action.attempts, jitter)),
-    };
-    if error.is_some() || !(has_progress || is_converted) {
+    // Attempts at once come to an end, because each of them settles a recipient, or converts the
+    // message (once).
+    let goes_on_at_once = error.is_none() && (has_progress || eight_bit_refusal.is_some());
+    let due = if goes_on_at_once { now } else { now.after(pace.delay(action.attempts, jitter)) };
+    if !goes_on_at_once {
         after.attempts = action.attempts.saturating_add(1);
     }
     if due >= expires {
-        let last = error.or(action.last_error.clone()).unwrap_or_else(|| "never tried".into());
-        return give_up(action, after, failed, note, &last, now, pace);
+        let last = error.or(eight_bit_refusal).or(action.last_error.clone());
+        let last = last.unwrap_or_else(|| "never tried".into());
+        return give_up(action, after, failed, doubt, &last, now, pace);
     }
     after.due = due;
     after.last_error = error.or(after.last_error);
@@ -197,6 +199,8 @@ pub fn next_step(
     }
     first.append(&mut last);
     after.recipients = first;
+    let conversion = eight_bit_refusal.map(|text| format!("goes as seven-bit text: {text}"));
+    let note = doubt.or(conversion);
     NextStep { step: ActionStep::Again(Box::new(after)), failed, note, unsent: None }
 }
 

@@ -292,6 +292,27 @@ fn refused_8_bit_message_is_converted_once() {
     assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
 }
 
+/// The note of an action that is over says that it may have been sent (`NextStep::note`).
+#[test]
+fn action_given_up_after_a_refusal_of_8_bit_bytes_was_certainly_not_sent() {
+    for (kind, others) in [
+        (ActionKind::Redirect, vec![]),
+        (ActionKind::Submission, vec![]),
+        (ActionKind::Redirect, vec![temporary("451 busy")]),
+    ] {
+        let names = ["bob", "eve"];
+        let late = action(kind, names.get(..=others.len()).unwrap());
+        let mut outcomes = vec![AttemptOutcome::EightBit("554 5.6.3 eight bits".into())];
+        outcomes.extend(others);
+        let reason = if outcomes.len() == 1 { "eight bits" } else { "busy" };
+        let next = next_step(&late, outcomes, late.expires, &RetrySchedule::default(), 0);
+        assert!(!matches!(next.step, ActionStep::Again(_)), "{next:?}");
+        assert_eq!(next.note, None, "{kind:?}");
+        let detail = next.unsent.unwrap().detail;
+        assert!(detail.contains(reason), "{detail}");
+    }
+}
+
 #[test]
 fn submission_is_kept_when_sent_and_when_failed() {
     let submission = action(ActionKind::Submission, &["a", "b"]);

@@ -14,7 +14,8 @@ impl AttemptContext {
     ///
     /// Returns `Unrecorded` if the commit failed, and otherwise `nothing_learned()`, a `Recorded`
     /// that says nothing of the relay and the domains. If somebody else changed the action
-    /// meanwhile, nothing is recorded, and that is no failure.
+    /// meanwhile, nothing is recorded, and that is no failure: `order` then only forgets an action
+    /// that is gone.
     pub(super) async fn record_next_step(
         &self,
         account: AccountId,
@@ -69,7 +70,10 @@ impl AttemptContext {
                     %error,
                     "what came of an attempt is not recorded"
                 );
-                Ok(())
+                if matches!(error, Error::NotFound(_)) {
+                    self.order.lock().forget((account, action.id));
+                }
+                return nothing_learned();
             }
             Err(error) => Err(error),
         };

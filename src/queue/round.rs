@@ -2,8 +2,14 @@
 //!
 //! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
 //!   is a row that says when an action must be looked at.
+<<<<<<< HEAD
 //! - Urgent actions go first, also after a temporary refusal; the others go by due time. A wake-up
 //!   that has rested (`Scheduler::resting`), or that found the relay down, goes before all.
+=======
+//! - Urgent actions go first, also after a temporary refusal, and then the others. Both go by due
+//!   time, whether they were read from the store, have rested, or return because the relay is down.
+//!   Interrupted attempts of an earlier run, which only get a result, go before all.
+>>>>>>> h1
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an
@@ -50,7 +56,7 @@ pub(super) struct Scheduler {
     wakeups_by_task: HashMap<Id, Wakeup>,
     /// The lanes of the attempts that are under way.
     busy_lanes: HashSet<Digest>,
-    /// Due wake-ups, in the order in which they are tried.
+    /// Due wake-ups, in the order in which they are tried (`Scheduler::make_ready`).
     ready: VecDeque<Wakeup>,
     /// Wake-ups that are left alone until a time, after an attempt that could not be made or
     /// recorded, or a new due time that could not be stored.
@@ -208,20 +214,16 @@ impl Scheduler {
             self.pool = Arc::default();
         }
         self.settings = newest;
-        let rested: Vec<ActionKey> = self
-            .resting
-            .iter()
-            .filter(|(_, (until, _))| *until <= now)
-            .map(|(key, _)| *key)
-            .collect();
-        for wakeup in rested
-            .iter()
-            .filter_map(|key| self.resting.remove(key))
-            .map(|(_, wakeup)| wakeup)
-            .collect::<Vec<_>>()
-        {
-            self.ready.push_front(wakeup);
-        }
+        let rested: Vec<Wakeup> =
+            self.resting.extract_if(|_, (until, _)| *until <= now).map(|(_, (_, at))| at).collect();
+        rested.into_iter().for_each(|wakeup| self.make_ready(wakeup));
+    }
+
+    /// Adds a wake-up to `ready`, in the order of the store: by class, due time, account, action.
+    fn make_ready(&mut self, wakeup: Wakeup) {
+        let turn = |wakeup: &Wakeup| (wakeup.wake, wakeup.account, wakeup.action);
+        let index = self.ready.partition_point(|ready| turn(ready) < turn(&wakeup));
+        self.ready.insert(index, wakeup);
     }
 
     /// Starts as many attempts as may be under way. Returns the wake-ups to postpone, and
@@ -287,7 +289,8 @@ impl Scheduler {
     }
 
     /// Stores new due times of actions and removes the actions from the window. An action whose
-    /// time cannot be stored stays in the window, and rests.
+    /// time cannot be stored stays in the window, and rests. Of an action that was changed since it
+    /// was read, nothing is stored or remembered.
     async fn defer(&mut self, deferred: Vec<(UtcMillis, Wakeup)>, now: CurrentTime) {
         let mut groups: BTreeMap<(AccountId, UtcMillis), Vec<(ActionId, Wakeup)>> = BTreeMap::new();
         for (until, wakeup) in deferred {
@@ -298,7 +301,7 @@ impl Scheduler {
                 actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
             let committed = self.store.commit(account, |txn| txn.defer_actions(&conditions, until));
             let result = match committed {
-                Ok(((), ticket)) => ticket.wait().await,
+                Ok((moved, ticket)) => ticket.wait().await.map(|()| moved),
                 Err(error) => Err(error),
             };
             if let Err(error) = &result {
@@ -306,15 +309,16 @@ impl Scheduler {
             }
             for (_, wakeup) in actions {
                 match &result {
-                    Ok(()) => {
-                        self.in_window.remove(&action_key(&wakeup));
+                    Ok(moved) => {
+                        let key = action_key(&wakeup);
+                        self.in_window.remove(&key);
                         let mut order = self.order.lock();
                         // If `order` postpones the action at least to `until` already, an attempt
                         // did that, for all its lanes.
-                        if !order
-                            .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
-                        {
-                            order.postpone(action_key(&wakeup), vec![wakeup.lane], until);
+                        let is_remembered =
+                            order.is_early(key, until.before(Duration::from_millis(1)));
+                        if moved.contains(&wakeup.action) && !is_remembered {
+                            order.postpone(key, vec![wakeup.lane], until);
                         }
                     }
                     Err(_) => self.set_to_rest(wakeup, now.steady),
@@ -330,3 +334,6 @@ impl Scheduler {
         self.resting.insert(action_key(&wakeup), (until, wakeup));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,9 +36,9 @@ mod submissions;
 
 use scripted_relay::{RelayBehaviour, ScriptedRelay};
 
-const ANN: AccountId = AccountId(1);
+pub(super) const ANN: AccountId = AccountId(1);
 
-fn directory(store: &Store) -> Directory {
+pub(super) fn directory(store: &Store) -> Directory {
     Directory::new(store.clone(), Addresses::default())
 }
 
@@ -46,7 +46,7 @@ fn store() -> Store {
     store_over(Arc::new(MemoryEngine::new()), Arc::new(SystemClock))
 }
 
-fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
+pub(super) fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
     let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     commit(&store, |txn| {
@@ -56,7 +56,7 @@ fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
     store
 }
 
-fn commit<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
+pub(super) fn commit<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> T {
     let (result, ticket) = store.commit(ANN, change).unwrap();
     // In a thread of its own, because an asynchronous task must not call `wait_blocking`.
     std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
@@ -86,7 +86,7 @@ fn reply(to: &str, now: UtcMillis) -> NewAction {
 }
 
 /// Queues a reply to a local part at example.net, with its told row.
-fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
+pub(super) fn queue_reply(store: &Store, to: &str, state: ActionState) -> ActionId {
     let NewAction { action, bytes } = reply(to, store.clock().now());
     commit(store, |txn| {
         txn.remember_told(&told_key(to), &at_example_net(to), &ToldLifetime::of(0))?;
@@ -146,7 +146,7 @@ fn queue(store: &Store, queued: &NewAction) -> ActionId {
     commit(store, |txn| txn.queue_action(queued.action.clone(), &queued.bytes))
 }
 
-fn settings(port: u16) -> Settings {
+pub(super) fn settings(port: u16) -> Settings {
     Settings {
         relay: Relay {
             address: RelayAddress::Tcp { host: "127.0.0.1".into(), port },

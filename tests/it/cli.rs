@@ -79,6 +79,10 @@ fn deliver_exits_with_code_for_pipe_transport() {
         ("no valid address", &message, &["ann"], 75),
         ("no recipient", &message, &[], 75),
         ("no such option", &message, &["--recipient", "ann@example.org"], 75),
+        ("an address like an option", &message, &["-hans@example.org"], 75),
+        ("an address that asks for help", &message, &["--help"], 75),
+        ("an unknown address like an option", &message, &["--", "-hans@example.org"], 67),
+        ("an option after a recipient", &message, &["ann@example.org", "--json"], 75),
     ] {
         assert_eq!(deliver(message, &[&from, to].concat()), Some(code), "{what}");
     }

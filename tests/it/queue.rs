@@ -217,6 +217,8 @@ fn queue_commands_list_hold_release_and_remove() {
         String::from_utf8(message).unwrap().contains("Auto-Submitted: auto-replied (vacation)")
     );
     assert!(!bed.run(&["queue", "retry", &id]).status.success(), "no account is named");
+    let refused = bed.run(&["queue", "remove", "-a", ANN, &id, "--kind", "submission"]);
+    assert_eq!(refused.status.code(), Some(64), "an option that selects, beside an id");
     assert!(!bed.run(&["queue", "accept-loss"]).status.success(), "nothing is held");
     // All four match the filter. The one that is held already counts, too: it is held as asked.
     let held = bed.json(&["queue", "hold", "--all", "--kind", "reply"]);

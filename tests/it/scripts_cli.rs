@@ -73,6 +73,11 @@ fn stored_script_files_mail_and_comes_back_byte_for_byte() {
     assert!(shown.contains("1 | keeep;") && stderr(&wrong).contains("not stored"), "{shown}");
     assert_eq!(bed.run_ok(&["sieve", "get", ANN, "main"]), b"require \"copy\"; keep;");
 
+    let empty = feed(&mut bed.command(&["sieve", "put", ANN, "main"]), b"");
+    assert_eq!(empty.status.code(), Some(65), "{}", stderr(&empty));
+    assert!(stderr(&empty).contains("the script is empty"), "{}", stderr(&empty));
+    assert_eq!(bed.run_ok(&["sieve", "get", ANN, "main"]), b"require \"copy\"; keep;");
+
     // The limits of the site.
     let large = [b' '; 1025];
     let large = feed(&mut bed.command(&["sieve", "put", ANN, "large"]), &large);

@@ -8,6 +8,8 @@
 //!   bounces the message on any other code.
 //! - If some recipients have the message and others were refused permanently, the code is 75, so
 //!   that Postfix keeps the message until it delivers to each recipient alone.
+//! - Addresses are arguments, and may look like options. What follows `--`, or the first recipient,
+//!   is a recipient. An address before that which is read as `--help` ends with 75.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -29,7 +31,10 @@ pub struct DeliverArgs {
     #[arg(short = 'f', long = "sender", value_name = "SENDER", allow_hyphen_values = true)]
     pub sender: String,
     /// The addresses of the recipients.
-    #[arg(required = true, value_name = "RECIPIENT")]
+    ///
+    /// All that follows the first one is a recipient. Write `--` before them: an address may look
+    /// like an option.
+    #[arg(required = true, value_name = "RECIPIENT", trailing_var_arg = true)]
     pub recipients: Vec<String>,
 }
 
@@ -56,18 +61,37 @@ fn with_temporary_failures<T>(work: impl FnOnce() -> Result<T, Failure>) -> Resu
     }
 }
 
-/// Whether the arguments name the command `deliver`, even if they are wrong otherwise: a usage
-/// error must not bounce the message, either.
-pub(in crate::cli) fn is_deliver(words: impl Iterator<Item = String>) -> bool {
-    let mut words = words.skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--config" => drop(words.next()),
-            option if option.starts_with('-') => {}
-            command => return command == "deliver",
+/// How the command line calls `deliver`, even if its arguments are wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum DeliverCall {
+    /// It calls another command, or none.
+    No,
+    /// It only asks for help: a person reads it, and there is no message.
+    Help,
+    /// It may have come with a message. An exit code of 0 would lose the message, and one for wrong
+    /// usage would bounce it.
+    Delivery,
+}
+
+impl DeliverCall {
+    /// Reads all arguments, of which the first is the name of the program.
+    pub(in crate::cli) fn of(words: impl Iterator<Item = String>) -> Self {
+        let mut words = words.skip(1);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--config" => drop(words.next()),
+                option if option.starts_with('-') => {}
+                "deliver" => {
+                    let rest: Vec<String> = words.collect();
+                    let is_help =
+                        matches!(rest.as_slice(), [word] if word == "--help" || word == "-h");
+                    return if is_help { Self::Help } else { Self::Delivery };
+                }
+                _ => return Self::No,
+            }
         }
+        Self::No
     }
-    false
 }
 
 /// Passes the message to the service, and returns its reply for each recipient. A message that is
@@ -167,7 +191,10 @@ fn code_of(reply: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::args::{Cli, Command};
 
     #[test]
     fn replies_have_the_exit_codes_of_pipe() {
@@ -234,15 +261,50 @@ mod tests {
 
     #[test]
     fn deliver_is_recognised_in_wrong_arguments() {
+        use DeliverCall::{Delivery, Help, No};
         for (line, expected) in [
-            ("restante deliver", true),
-            ("restante --config /etc/x --json deliver --frm x", true),
-            ("restante --config=/etc/x deliver", true),
-            ("restante --config deliver mail list", false),
-            ("restante account add deliver", false),
-            ("restante --json", false),
+            ("restante deliver", Delivery),
+            ("restante --config /etc/x --json deliver --frm x", Delivery),
+            ("restante --config=/etc/x deliver", Delivery),
+            ("restante --config deliver mail list", No),
+            ("restante account add deliver", No),
+            ("restante --json", No),
+            ("restante --help", No),
+            ("restante help deliver", No),
+            ("restante deliver --help", Help),
+            ("restante --config /etc/x deliver -h", Help),
+            ("restante deliver -f zoe@example.net --help", Delivery),
+            ("restante deliver --help ann@example.org", Delivery),
+            ("restante deliver -hans@example.org", Delivery),
+            ("restante --version deliver", Delivery),
         ] {
-            assert_eq!(is_deliver(line.split(' ').map(str::to_owned)), expected, "{line}");
+            assert_eq!(DeliverCall::of(line.split(' ').map(str::to_owned)), expected, "{line}");
+        }
+    }
+
+    /// Addresses that look like options are recipients or an error, but never help or an option.
+    #[test]
+    fn words_after_the_first_recipient_are_recipients() {
+        let recipients = |words: &[&str]| {
+            let words = [&["restante", "deliver", "-f", "zoe@example.net"], words].concat();
+            match Cli::try_parse_from(words)?.command {
+                Command::Deliver(args) => Ok(args.recipients),
+                other => panic!("{other:?}"),
+            }
+        };
+        let odd =
+            ["-hans@example.org", "--help", "--json", "--config=x@example.org", "-fx@y", "--"];
+        for word in odd {
+            for before in [&["--", "ann@example.org"][..], &["ann@example.org"]] {
+                let parsed: Result<_, clap::Error> = recipients(&[before, &[word]].concat());
+                assert_eq!(parsed.unwrap(), ["ann@example.org", word], "{before:?}");
+            }
+            assert_eq!(recipients(&["--", word]).unwrap(), [word]);
+            let words = ["restante", "deliver", "-f", word, "--", "ann@example.org"];
+            let Command::Deliver(args) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("{word}");
+            };
+            assert_eq!((args.sender.as_str(), args.recipients.len()), (word, 1));
         }
     }
 }

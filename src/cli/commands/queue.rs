@@ -17,7 +17,7 @@ use crate::model::{ActionKind, ActionState, UtcMillis};
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
     QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
-    QueueShowArguments, QueueTarget, QueuedAction,
+    QueueShowAnswer, QueueShowArguments, QueueTarget, QueuedAction,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
 use crate::wire::jmap::{With, from_base64};
@@ -91,9 +91,13 @@ pub struct QueueFilterArgs {
 #[derive(Debug, Args)]
 pub struct QueueSelectionArgs {
     /// The ids of the messages, as `queue list` shows them; needs --account.
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "all",
+        conflicts_with_all = ["all", "kind", "state", "domain", "older"]
+    )]
     pub actions: Vec<String>,
-    /// All messages that the other options select.
+    /// All messages that the other options select. Without it, only --account may be given.
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -207,9 +211,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     let answer =
         context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
-        let message = from_base64(answer.message.as_deref().unwrap_or_default())
-            .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))?;
-        return output::bytes(&message);
+        return output::bytes(&shown_message(&answer)?);
     }
     if context.json {
         output::json(&answer);
@@ -237,9 +239,22 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     Ok(())
 }
 
-/// Changes all selected messages by one call, or each named message by a call of its own, for which
-/// only the account of the filter counts. The first named message that cannot be changed ends the
-/// command; `--json` then prints what was changed before.
+/// Returns the message of an answer that was asked for with it.
+///
+/// # Errors
+/// `NO_USER` if the action was sent, because its message is not kept then.
+fn shown_message(answer: &QueueShowAnswer) -> Result<Vec<u8>, Failure> {
+    let Some(message) = &answer.message else {
+        let text = format!("{} was sent, and its message is not in the queue", answer.action.id);
+        return Err(Failure::new(exit::NO_USER, text));
+    };
+    from_base64(message)
+        .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))
+}
+
+/// Changes all selected messages by one call, or each named message by a call of its own. The first
+/// named message that cannot be changed ends the command; `--json` then prints what was changed
+/// before.
 async fn change<M>(
     selected: &QueueSelectionArgs,
     done: &str,
@@ -329,13 +344,14 @@ fn describe(wait: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use clap::Parser as _;
 
-    #[test]
-    fn the_next_attempt_is_described() {
-        let now = UtcMillis::parse_rfc3339("2026-11-21T09:00:00Z").unwrap();
-        let row = |state: &str, due: &str| QueuedAction {
-            id: String::new(),
+    use super::*;
+    use crate::cli::args::Cli;
+
+    fn row(state: &str, due: &str) -> QueuedAction {
+        QueuedAction {
+            id: "q2".into(),
             account_id: String::new(),
             account: String::new(),
             kind: String::new(),
@@ -353,7 +369,12 @@ mod tests {
             message_id: String::new(),
             email_id: None,
             after: Some("q1".into()),
-        };
+        }
+    }
+
+    #[test]
+    fn the_next_attempt_is_described() {
+        let now = UtcMillis::parse_rfc3339("2026-11-21T09:00:00Z").unwrap();
         for (state, due, expected) in [
             ("waiting", "2026-11-21T09:12:30Z", "in 12 minutes"),
             ("waiting", "2026-11-21T09:00:01Z", "in 1 second"),
@@ -366,6 +387,38 @@ mod tests {
             ("sent", "2026-11-24T10:00:00Z", "removed in 3 days"),
         ] {
             assert_eq!(next_attempt(&row(state, due), now), expected, "{state} {due}");
+        }
+    }
+
+    #[test]
+    fn message_of_a_sent_action_is_a_failure_that_says_so() {
+        let answer = |state: &str, message: Option<&str>| QueueShowAnswer {
+            action: row(state, ""),
+            message: message.map(str::to_owned),
+        };
+        assert_eq!(shown_message(&answer("waiting", Some("SGk="))), Ok(b"Hi".to_vec()));
+        let failure = shown_message(&answer("sent", None)).unwrap_err();
+        assert_eq!(failure.code, exit::NO_USER);
+        assert!(failure.message.contains("q2 was sent"), "{failure}");
+    }
+
+    #[test]
+    fn ids_cannot_be_combined_with_options_that_select() {
+        for verb in ["retry", "hold", "release", "remove"] {
+            let parse = |words: &[&str]| {
+                Cli::try_parse_from([&["restante", "queue", verb, "-a", "ann"], words].concat())
+            };
+            assert!(parse(&["q1", "q2"]).is_ok() && parse(&["--all"]).is_ok());
+            for option in [
+                &["--all"][..],
+                &["--kind", "reply"],
+                &["--state", "held"],
+                &["--domain", "example.net"],
+                &["--older", "2d"],
+            ] {
+                let error = parse(&[&["q1"], option].concat()).unwrap_err();
+                assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{option:?}");
+            }
         }
     }
 }

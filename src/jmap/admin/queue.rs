@@ -284,31 +284,59 @@ fn update(
 /// sent are counted as `under_way`, too: their messages may have gone out.
 ///
 /// # Errors
-/// Without `all`: `NotFound`, and `Conflict` if the action cannot be changed. With `all`, an action
-/// that cannot be changed is no error, but counted as `unchanged`.
+/// `InvalidArguments` unless there is either `id` without a selection, or `all`. Those of
+/// `change_one` and `change_all`.
 fn change(
     context: &Context,
     With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
+    act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
+) -> Result<QueueChangeAnswer, MethodError> {
+    let invalid = |what: &str| Err(MethodError::InvalidArguments(what.into()));
+    match (id, all) {
+        (Some(_), false) if selection != QueueSelection::default() => {
+            invalid("kind, state, domain and queuedBefore select with all, not with id")
+        }
+        (Some(id), false) => change_one(context, &account_ref, &id, act),
+        (None, true) => change_all(context, &account_ref, &selection, act),
+        _ => invalid("either id or all is expected"),
+    }
+}
+
+/// Changes the action with this id.
+///
+/// # Errors
+/// `NotFound`; `Conflict` if the action cannot be changed.
+fn change_one(
+    context: &Context,
+    account_ref: &AccountRef,
+    text: &str,
     mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
 ) -> Result<QueueChangeAnswer, MethodError> {
-    if !all {
-        let (account, _) = context.account_of(&account_ref)?;
-        let text = id.ok_or_else(|| MethodError::InvalidArguments("id is required".into()))?;
-        let id = read_id(&text)?;
-        let done = context.store.commit(account, |txn| {
-            let action = txn.action(id)?;
-            act(txn, &action)?;
-            Ok(u64::from(action.state == ActionState::Attempting))
-        });
-        if matches!(done, Err(Error::NotFound("action"))) {
-            return Err(no_message(&text));
-        }
-        let under_way = durable(done)?;
-        return Ok(QueueChangeAnswer { changed: 1, unchanged: 0, under_way });
+    let (account, _) = context.account_of(account_ref)?;
+    let id = read_id(text)?;
+    let done = context.store.commit(account, |txn| {
+        let action = txn.action(id)?;
+        act(txn, &action)?;
+        Ok(u64::from(action.state == ActionState::Attempting))
+    });
+    if matches!(done, Err(Error::NotFound("action"))) {
+        return Err(no_message(text));
     }
-    let filter = QueueFilter::read(&selection)?;
+    let under_way = durable(done)?;
+    Ok(QueueChangeAnswer { changed: 1, unchanged: 0, under_way })
+}
+
+/// Changes every action of the selection. One that cannot be changed is no error, but counted as
+/// `unchanged`.
+fn change_all(
+    context: &Context,
+    account_ref: &AccountRef,
+    selection: &QueueSelection,
+    mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
+) -> Result<QueueChangeAnswer, MethodError> {
+    let filter = QueueFilter::read(selection)?;
     let mut sum = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };
-    for (account, _) in accounts(context, &account_ref)? {
+    for (account, _) in accounts(context, account_ref)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, unchanged: 0, under_way: 0 };

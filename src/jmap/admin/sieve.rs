@@ -86,7 +86,8 @@ pub fn check_facts(check: &ScriptCheck<'_>, name: &str) -> serde_json::Result<Ch
 
 impl AdminMethod for SievePut {
     /// Stores a script, and activates it if the arguments say so. The answer has the errors and
-    /// warnings of the script. With errors it is neither stored nor activated.
+    /// warnings of the script. With errors it is neither stored nor activated. An empty one is
+    /// refused.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<SievePutArguments>,
@@ -96,8 +97,14 @@ impl AdminMethod for SievePut {
         let source = from_base64(&source)?;
         let checked = context.filter.check_script(&source);
         let check = check_facts(&checked, &name)?;
-        let Some(valid) = checked.valid(&context.filter) else {
-            return Ok(SievePutAnswer { is_stored: false, is_new: false, is_active: false, check });
+        let valid = match checked.valid(&context.filter) {
+            Ok(valid) => valid,
+            // The engine reports nothing of an empty script.
+            Err(why) if checked.is_valid() => return Err(MethodError::InvalidArguments(why)),
+            Err(_) => {
+                let (is_stored, is_new, is_active) = (false, false, false);
+                return Ok(SievePutAnswer { is_stored, is_new, is_active, check });
+            }
         };
         let (is_new, is_active) = commit(context, account, &name, |txn| {
             let stored = valid.put(txn, &name)?;

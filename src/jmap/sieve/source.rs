@@ -34,18 +34,11 @@ pub(super) fn checked_source(
         let description = format!("a script may have at most {max} bytes");
         return Err(SetError::TooLarge(description).into());
     }
-    if size == 0 {
-        // RFC 9661 §2.2 forbids an empty script, though the grammar of RFC 5228 allows one.
-        let description = "line 1: error: a script has at least one character";
-        return Err(SetError::other("invalidSieve", description).into());
-    }
     let source = context.blob_range(blob, 0..size)?;
-    let check = context.filter.check_script(&source);
-    let Some(valid) = check.valid(&context.filter) else {
-        let errors = check.report().text.replace("\r\n", "\n");
-        return Err(SetError::other("invalidSieve", &errors).into());
-    };
-    Ok(valid.into_owned())
+    match context.filter.check_script(&source).valid(&context.filter) {
+        Ok(valid) => Ok(valid.into_owned()),
+        Err(errors) => Err(SetError::other("invalidSieve", &errors.replace("\r\n", "\n")).into()),
+    }
 }
 
 /// SieveScript/validate (RFC 9661 §2.6).

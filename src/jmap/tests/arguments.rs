@@ -62,3 +62,27 @@ fn unknown_argument_is_invalid() {
     assert_eq!(call(&context, "Email/query", &arguments).0, "Email/query");
     assert_eq!(error(&context, "Mailbox/query", &arguments), "invalidArguments");
 }
+
+#[test]
+fn queued_messages_are_named_by_an_id_or_selected_with_all() {
+    let context = context();
+    let ann = account_of(&context);
+    for method in ["Queue/retry", "Queue/hold", "Queue/release", "Queue/remove"] {
+        let of = |more: serde_json::Value| {
+            let mut arguments = json!({"accountId": ann});
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            arguments
+        };
+        for (more, expected) in [
+            (json!({}), "invalidArguments"),
+            (json!({"id": "q1", "all": true}), "invalidArguments"),
+            (json!({"id": "q1", "kind": "reply"}), "invalidArguments"),
+            (json!({"id": "q1", "queuedBefore": "2026-11-21T09:00:00Z"}), "invalidArguments"),
+            (json!({"id": "q1", "kind": null, "all": false}), "notFound"),
+        ] {
+            assert_eq!(error(&context, method, &of(more.clone())), expected, "{method} {more}");
+        }
+        let all = of(json!({"all": true, "kind": "reply"}));
+        assert_eq!(call(&context, method, &all).1["changed"], 0);
+    }
+}

@@ -413,6 +413,19 @@ fn script_is_text_of_at_least_one_character() {
     assert!(bed.names().0.is_empty());
 }
 
+/// The command `sieve put` keeps the rule of the clients (RFC 9661 §2.2, RFC 5804 §2.6).
+#[test]
+fn vendor_method_stores_no_empty_script() {
+    let context = context();
+    let ann = account_of(&context);
+    let put = |source: &str| json!({"accountId": ann, "name": "main", "source": source});
+    // The script is `keep;` in base64.
+    assert_eq!(call(&context, "Sieve/put", &put("a2VlcDs=")).1["isStored"], true);
+    assert_eq!(error(&context, "Sieve/put", &put("")), "invalidArguments");
+    let stored = call(&context, "Sieve/get", &json!({"accountId": ann, "name": "main"})).1;
+    assert_eq!(stored["source"], "a2VlcDs=");
+}
+
 /// Only an import stores a script with errors. Here it is put into the store directly.
 #[test]
 fn stored_script_with_errors_cannot_be_activated() {

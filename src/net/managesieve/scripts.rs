@@ -37,9 +37,12 @@ fn try_answer(
         }
         Request::Put { name, script } => {
             let check = settings.check_script(&script);
-            let Some(valid) = check.valid(settings) else {
-                let code = check.is_too_large().then_some(Code::MaxSize);
-                return Ok(Answer::Refused(code, check.report().text));
+            let valid = match check.valid(settings) {
+                Ok(valid) => valid,
+                Err(text) => {
+                    let code = check.is_too_large().then_some(Code::MaxSize);
+                    return Ok(Answer::Refused(code, text));
+                }
             };
             commit(store, account, |txn| valid.put(txn, &name))?;
             Ok(checked(check.report()))

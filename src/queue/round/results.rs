@@ -64,7 +64,7 @@ impl Scheduler {
                 }
             }
             AttemptResult::RelayDown(error) => {
-                self.ready.push_front(wakeup);
+                self.make_ready(wakeup);
                 self.relay_trouble.record_refusal(now, &relay_retry, 0);
                 if let SendPermission::NotBefore(until) = self.relay_trouble.permission(now) {
                     self.published_trouble.set(Some(RelayTrouble { error, until }));

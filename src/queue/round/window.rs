@@ -23,7 +23,7 @@ impl Scheduler {
         let interrupted =
             self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_INTERRUPTED);
         match interrupted {
-            Ok(wakeups) => wakeups.into_iter().for_each(|wakeup| self.add_wakeup(wakeup, false)),
+            Ok(wakeups) => wakeups.into_iter().for_each(|wakeup| self.add_wakeup(wakeup)),
             Err(error) => tracing::error!(%error, "interrupted attempts cannot be read"),
         }
         if let Err(error) = self.recover_order() {
@@ -121,19 +121,15 @@ impl Scheduler {
             // At most `now`: actions that are queued from now on are due now.
             self.scan_from = (*first).min(now).before(VISIBILITY_LAG);
         }
-        let mut due: Vec<(Wakeup, bool)> = Vec::new();
-        for (wakeup, is_urgent) in urgent
-            .into_iter()
-            .map(|wakeup| (wakeup, true))
-            .chain(ordinary.into_iter().map(|wakeup| (wakeup, false)))
-        {
+        let mut due: Vec<Wakeup> = Vec::new();
+        for wakeup in urgent.into_iter().chain(ordinary) {
             match wakeup.wake {
                 WakeCondition::Urgent(at) | WakeCondition::Due(at) if at > now => note_later(at),
-                _ => due.push((wakeup, is_urgent)),
+                _ => due.push(wakeup),
             }
         }
         drop(snapshot);
-        for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
+        for wakeup in due.iter().filter(|due| matches!(due.wake, WakeCondition::Urgent(_))) {
             let index = self.ready.iter().position(|ready| {
                 action_key(ready) == action_key(wakeup) && ready.wake != wakeup.wake
             });
@@ -144,32 +140,16 @@ impl Scheduler {
                 self.is_probe_requested = true;
             }
         }
-        let due: Vec<(Wakeup, bool)> = due
-            .into_iter()
-            .filter(|(wakeup, _)| !self.in_window.contains(&action_key(wakeup)))
-            .collect();
+        due.retain(|wakeup| !self.in_window.contains(&action_key(wakeup)));
         let room = (2 * WAKEUPS_PER_READ).saturating_sub(self.ready.len());
         self.may_have_more |= is_cut || due.len() > room;
-        for (wakeup, is_urgent) in due.into_iter().take(room) {
-            self.add_wakeup(wakeup, is_urgent);
-        }
+        due.into_iter().take(room).for_each(|wakeup| self.add_wakeup(wakeup));
     }
 
-    /// Makes a wake-up ready, unless its action is in the window. Urgent ones stand before the
-    /// others.
-    fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
-        if !self.in_window.insert(action_key(&wakeup)) {
-            return;
-        }
-        if is_urgent {
-            let index = self
-                .ready
-                .iter()
-                .take_while(|ready| matches!(ready.wake, WakeCondition::Urgent(_)))
-                .count();
-            self.ready.insert(index, wakeup);
-        } else {
-            self.ready.push_back(wakeup);
+    /// Makes a wake-up ready, unless its action is in the window.
+    fn add_wakeup(&mut self, wakeup: Wakeup) {
+        if self.in_window.insert(action_key(&wakeup)) {
+            self.make_ready(wakeup);
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use super::*;
 use crate::model::ActionKind;
-use crate::outbox::HELD;
+use crate::outbox::{AttemptOutcome, HELD, RefusalScope, next_step};
+use crate::queue::attempt::{AttemptContext, lanes};
 
 const NINE: UtcMillis = UtcMillis(1_795_251_600_000);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -124,6 +125,40 @@ async fn order_is_kept_neither_for_ever_nor_if_a_person_asks_for_an_action() {
     assert!(read_action(&store, first).is_some(), "the first waits still");
     worker.stop().await;
     assert_store_is_clean(&store);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn result_that_is_not_recorded_changes_no_order() {
+    let (clock, store, _relay) = bed();
+    let context = AttemptContext {
+        store: store.clone(),
+        directory: directory(&store),
+        settings: Arc::new(settings(1)),
+        pool: Arc::default(),
+        order: Arc::default(),
+    };
+    let first = redirect(&store, "first", &["bob@example.net"]);
+    let second = redirect(&store, "second", &["bob@example.net"]);
+    let tried = read_action(&store, first).unwrap();
+    let lane = lanes(ANN, &tried)[0];
+    let waits_for_first = || context.order.lock().before((ANN, second), lane).is_some();
+    let refused =
+        AttemptOutcome::Temporary { text: "451 later".into(), scope: RefusalScope::Recipient };
+    let next =
+        |outcome| next_step(&tried, vec![outcome], clock.now(), &RetrySchedule::default(), 0);
+    let (again, done) = (next(refused), next(AttemptOutcome::Sent("250".into())));
+    // A person holds the action while the relay is asked.
+    commit(&store, |txn| {
+        txn.update_action(&tried, &by_hand::hold_action(&tried, txn.now()).unwrap())
+    });
+    context.record_next_step(ANN, (&tried, &tried), again, b"").await;
+    assert!(!waits_for_first(), "a held action holds nothing back");
+    context.order.lock().postpone((ANN, first), vec![lane], clock.now().after(HOUR));
+    context.record_next_step(ANN, (&tried, &tried), done.clone(), b"").await;
+    assert!(waits_for_first());
+    commit(&store, |txn| txn.remove_action(first).map(drop));
+    context.record_next_step(ANN, (&tried, &tried), done, b"").await;
+    assert!(!waits_for_first(), "the action is gone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,8 @@
 //! - The account's count of actions equals the number of its actions.
 //! - When an action is deleted, so are its own bytes, its hold of a message and its row in
 //!   `outbox_same`.
+//! - Of open actions with the same `duplicate_key` there is one, and the row in `outbox_same` names
+//!   it. An equal action that is over does not own the row.
 
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits,
@@ -45,10 +47,7 @@ impl Txn<'_> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
         }
-        if let Some(hash) = action.duplicate_key
-            && let Some(SameAction(queued)) =
-                self.row::<OutboxSame>(&SameActionKey { account: self.account, hash })?
-        {
+        if let Some(queued) = self.same_action(&action)? {
             return Ok(queued);
         }
         // A report must also be queued if the actions that are reported on fill the queue.
@@ -83,12 +82,7 @@ impl Txn<'_> {
                 &Present,
             );
         }
-        if let Some(hash) = &action.duplicate_key {
-            self.put::<OutboxSame>(
-                &SameActionKey { account: self.account, hash: *hash },
-                &SameAction(id),
-            );
-        }
+        self.put_same(&action);
         self.state.queued += 1;
         self.write_action(&action);
         Ok(id)
@@ -113,15 +107,28 @@ impl Txn<'_> {
     /// loses its bytes and its message. Once an action is not open, an equal one can be queued.
     ///
     /// # Errors
+<<<<<<< HEAD
     /// `NotFound` if the action was removed since it was read; `Conflict` if it was changed, or if
     /// its submission would be larger than `limits::MAX_OBJECT_BYTES`.
+=======
+    /// `NotFound` if the action was removed since it was read. `Conflict` if it was changed, or if
+    /// it would be open again while an equal one is queued.
+>>>>>>> h1
     pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
         self.assert_action(read)?;
         let old = read.clone();
+        let is_reopened = new.state.is_open() && !old.state.is_open();
+        // Before the first change: the caller may go on after the error.
+        if is_reopened && self.same_action(&old)?.is_some() {
+            return Err(Error::Conflict("an equal message is queued already".into()));
+        }
         self.wake(&old, false);
         let mut new = new.clone();
-        if !new.state.is_open() {
-            self.forget_same(&old);
+        debug_assert_eq!(old.duplicate_key, new.duplicate_key, "the key of an action stays");
+        if is_reopened {
+            self.put_same(&new);
+        } else if !new.state.is_open() {
+            self.forget_same(&old)?;
         }
         if new.state == ActionState::Sent {
             self.release_action_blob(&old);
@@ -226,7 +233,7 @@ impl Txn<'_> {
         let old = self.action(id)?;
         self.next_modseq();
         self.wake(&old, false);
-        self.forget_same(&old);
+        self.forget_same(&old)?;
         self.release_action_blob(&old);
         if old.own_bytes > 0 {
             self.delete::<OutboxMessages>(&self.action_key(id));
@@ -238,14 +245,15 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Moves the due time of waiting actions to `until`. Leaves an action as it is if it is due
-    /// then or later, or if its wake-up is not the one that the caller saw. Takes no change number:
-    /// no attempt was made.
+    /// Moves the due time of waiting actions to `until`, and returns those that it moved. Leaves an
+    /// action as it is if it is due then or later, or if its wake-up is not the one that the caller
+    /// saw. Takes no change number: no attempt was made.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],
         until: UtcMillis,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<ActionId>, Error> {
+        let mut moved = Vec::with_capacity(seen.len());
         for (id, wake) in seen {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_unchanged = |action: &Action| {
@@ -258,9 +266,10 @@ impl Txn<'_> {
                 let action = Action { due: until, ..action };
                 self.wake(&action, true);
                 self.put::<Outbox>(&self.action_key(action.id), &action);
+                moved.push(action.id);
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Checks that an action is still what the caller read before this commit.
@@ -322,10 +331,31 @@ impl Txn<'_> {
         }
     }
 
-    /// Lets an equal action be queued again.
-    fn forget_same(&mut self, action: &Action) {
-        if let Some(hash) = &action.duplicate_key {
-            self.delete::<OutboxSame>(&SameActionKey { account: self.account, hash: *hash });
+    fn same_key(&self, action: &Action) -> Option<SameActionKey> {
+        action.duplicate_key.map(|hash| SameActionKey { account: self.account, hash })
+    }
+
+    /// Returns the open action that has the same `duplicate_key`. It may be this action itself.
+    fn same_action(&self, action: &Action) -> Result<Option<ActionId>, Error> {
+        let Some(key) = self.same_key(action) else { return Ok(None) };
+        Ok(self.row::<OutboxSame>(&key)?.map(|SameAction(id)| id))
+    }
+
+    /// Has no equal action be queued while this one is open.
+    fn put_same(&mut self, action: &Action) {
+        if let Some(key) = self.same_key(action) {
+            self.put::<OutboxSame>(&key, &SameAction(action.id));
         }
+    }
+
+    /// Lets an equal action be queued again, unless the row is that of another action. A row that
+    /// cannot be read is deleted, so that an action that is over can be recorded as such.
+    fn forget_same(&mut self, action: &Action) -> Result<(), Error> {
+        let Some(key) = self.same_key(action) else { return Ok(()) };
+        match self.row_if_any::<OutboxSame>(&key)? {
+            Some(Ok(SameAction(id))) if id != action.id => {}
+            _ => self.delete::<OutboxSame>(&key),
+        }
+        Ok(())
     }
 }

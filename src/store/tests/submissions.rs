@@ -165,3 +165,31 @@ fn a_submission_and_its_action_are_written_by_one_commit() {
     );
     assert_clean(&fixture.store);
 }
+
+/// No kind of action that is kept has a `duplicate_key` now.
+#[test]
+fn failed_action_with_a_key_leaves_the_row_of_an_equal_one() {
+    let fixture = fixture();
+    let equal = Action { duplicate_key: Some([7; 16]), ..action() };
+    let queue = || fixture.done(|txn| txn.queue_action(equal.clone(), b"x")).unwrap();
+    let set = |id: ActionId, state: ActionState| {
+        fixture.done(|txn| {
+            let read = txn.action(id)?;
+            txn.update_action(&read, &Action { state, ..read.clone() })
+        })
+    };
+    let failed = queue();
+    assert_eq!(queue(), failed, "only one is queued while it is open");
+    set(failed, ActionState::Failed).unwrap();
+    let newer = queue();
+    assert_ne!(newer, failed);
+    assert!(matches!(set(failed, ActionState::Waiting), Err(Error::Conflict(_))));
+    assert_clean(&fixture.store);
+    fixture.done(|txn| txn.remove_action(failed).map(drop)).unwrap();
+    assert_clean(&fixture.store);
+    assert_eq!(queue(), newer, "the newer one is still open");
+    set(newer, ActionState::Failed).unwrap();
+    set(newer, ActionState::Waiting).unwrap();
+    assert_clean(&fixture.store);
+    assert_eq!(queue(), newer, "it is open again");
+}

@@ -49,8 +49,8 @@ pub(super) enum Event {
     /// of a line that is too long none are read.
     Refused(ReadError, Vec<CommandToken>),
     /// Where the next command begins is not known: the marker of a literal is too long, or the
-    /// literal too large to be discarded. No more may be read.
-    Lost,
+    /// literal too large to be discarded. No more may be read. The tokens are those of `Refused`.
+    Lost(Vec<CommandToken>),
 }
 
 #[derive(Debug, Default)]
@@ -213,7 +213,9 @@ impl Reader {
                 self.mode = Mode::DiscardLiteral { left, error };
                 None
             }
-            DiscardedLiteral::Size(_) | DiscardedLiteral::Unknown => Some(Event::Lost),
+            DiscardedLiteral::Size(_) | DiscardedLiteral::Unknown => {
+                Some(Event::Lost(std::mem::take(&mut self.tokens)))
+            }
         }
     }
 }

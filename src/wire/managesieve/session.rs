@@ -123,8 +123,9 @@ impl Session {
                 Event::NeedInput => return (consumed, Step::NeedInput),
                 Event::Command(tokens) => self.command(tokens),
                 Event::Refused(error, tokens) => self.refuse_unread(error, &tokens),
-                Event::Lost => {
-                    self.shut(Some(Code::MaxSize), "the length of the string is too large");
+                Event::Lost(tokens) => {
+                    let code = size_code(&tokens);
+                    self.shut(code, "the length of the string is too large");
                     None
                 }
             };
@@ -261,15 +262,17 @@ impl Session {
         };
         match &request {
             _ if is_empty => self.refuse(None, "the script is empty"),
-            Request::HaveSpace { size, .. } if *size > max as u64 => self.refuse_size(),
+            Request::HaveSpace { size, .. } if *size > max as u64 => {
+                self.refuse_size(Some(Code::MaxSize))
+            }
             _ => Some(Step::Do(request)),
         }
     }
 
     /// Refuses a script that is too large, or would be.
-    fn refuse_size(&mut self) -> Option<Step> {
+    fn refuse_size(&mut self, code: Option<Code>) -> Option<Step> {
         let text = format!("a script may have up to {} bytes", self.settings.max_script);
-        self.refuse(Some(Code::MaxSize), &text)
+        self.refuse(code, &text)
     }
 
     /// Answers a command that the reader refused. If it is a response of a login, the login fails.
@@ -282,7 +285,7 @@ impl Session {
         match error {
             // Without a login, a literal of a script may only be as large as a name.
             _ if takes_script(tokens) && !self.is_logged_in() => self.refuse(None, LOG_IN_FIRST),
-            ReadError::LargeLiteral if takes_script(tokens) => self.refuse_size(),
+            ReadError::LargeLiteral if takes_script(tokens) => self.refuse_size(size_code(tokens)),
             ReadError::LargeLiteral | ReadError::LongQuoted => {
                 self.refuse(None, "a string of the command is too long")
             }
@@ -446,6 +449,14 @@ fn takes_script(tokens: &[CommandToken]) -> bool {
         [CommandToken::Atom(verb), _] => verb.eq_ignore_ascii_case("PUTSCRIPT"),
         _ => false,
     }
+}
+
+/// Returns the code for a literal after these tokens that is too large. The size of a script is a
+/// quota (RFC 5804 §1.3) where the script is to be stored. CHECKSCRIPT must not look at quotas
+/// (§2.12): to it, the script is one that the server cannot read.
+fn size_code(tokens: &[CommandToken]) -> Option<Code> {
+    let [CommandToken::Atom(verb), _] = tokens else { return None };
+    verb.eq_ignore_ascii_case("PUTSCRIPT").then_some(Code::MaxSize)
 }
 
 /// Returns the most bytes of a literal that follows these tokens of a command.

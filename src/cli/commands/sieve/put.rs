@@ -30,6 +30,10 @@ pub struct PutArgs {
 pub(super) async fn run(args: PutArgs, context: &CommandContext) -> Result<(), Failure> {
     let ScriptArgs { account, name } = args.script;
     let source = read(&args.file)?;
+    if source.is_empty() {
+        let text = format!("{name} was not stored: the script is empty");
+        return Err(Failure::new(exit::DATA, text));
+    }
     // No site allows more. A site may allow less, which the service checks.
     if source.len() > limits::MAX_SCRIPT_BYTES {
         let most = output::size(limits::MAX_SCRIPT_BYTES as u64);

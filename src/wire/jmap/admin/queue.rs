@@ -119,8 +119,7 @@ pub struct QueueShowAnswer {
     pub message: Option<String>,
 }
 
-/// One action by its id, and the selection is ignored; or with `all` every selected action, and
-/// `id` is ignored.
+/// One action by its id, without a selection; or with `all` every selected action, without an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueTarget {
     pub id: Option<String>,

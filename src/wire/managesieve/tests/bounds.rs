@@ -109,8 +109,8 @@ fn refused_commands_are_read_to_their_end() {
         assert_eq!(run(command), answer, "{command}");
     }
     let sent = run("PUTSCRIPT \"a\" {4294967295+}\r\nx");
-    let bye = "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n";
-    assert_eq!(sent, bye);
+    assert_eq!(sent, "BYE (QUOTA/MAXSIZE) \"the length of the string is too large\"\r\n");
+    let bye = "BYE \"the length of the string is too large\"\r\n";
 
     // The marker is too long, but its literal must not be read as a command. The input is cut
     // nowhere, in the marker, within its CRLF, or after that.
@@ -133,4 +133,17 @@ fn refused_commands_are_read_to_their_end() {
         let sent = driver.run(&mut session, &[command.as_bytes()]);
         assert_eq!(sent, format!("{malformed}OK \"done\"\r\n"));
     }
+}
+
+/// RFC 5804 §2.12: CHECKSCRIPT looks at no quota. The size of a script is one (§1.3).
+#[test]
+fn checkscript_of_a_script_that_is_too_large_names_no_quota() {
+    let (mut session, mut driver) = logged_in(settings());
+    let mut run = |text: &str| driver.run(&mut session, &[text.as_bytes()]);
+    let large = format!("{{201+}}\r\n{}\r\n", "x".repeat(201));
+    let text = "\"a script may have up to 200 bytes\"\r\n";
+    assert_eq!(run(&format!("CheckScript {large}")), format!("NO {text}"));
+    assert_eq!(run(&format!("PUTSCRIPT \"a\" {large}")), format!("NO (QUOTA/MAXSIZE) {text}"));
+    let sent = run("CHECKSCRIPT {4294967295+}\r\nx");
+    assert_eq!(sent, "BYE \"the length of the string is too large\"\r\n");
 }
