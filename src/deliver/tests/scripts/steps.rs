@@ -4,11 +4,6 @@
 use super::*;
 use crate::model::limits;
 
-/// Returns a path with more levels than a mailbox may have (`limits::MAX_MAILBOX_DEPTH`).
-fn deep_path() -> String {
-    vec!["deep"; limits::MAX_MAILBOX_DEPTH + 2].join("/")
-}
-
 /// RFC 5228 §2.10.6.
 #[test]
 fn warnings_of_a_run_are_steps_of_the_decision() {
