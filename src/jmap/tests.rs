@@ -556,6 +556,17 @@ fn mailbox_that_gets_a_child_while_it_is_emptied_keeps_its_other_emails() {
 }
 
 #[test]
+fn index_without_emails_has_the_mailboxes() {
+    let context = context();
+    let (ann, _) = filed(&context, &["one"]);
+    let index = |limit: u64| {
+        let (_, answer) = call(&context, "Mail/index", &json!({"accountId": ann, "limit": limit}));
+        ["list", "mailboxes"].map(|rows| answer[rows].as_array().unwrap().len())
+    };
+    assert_eq!((index(0), index(1)), ([0, 6], [1, 6]));
+}
+
+#[test]
 fn jobs_report_progress_and_run_one_at_a_time() {
     let context = context();
     let result = |job: &Value| loop {

@@ -13,6 +13,7 @@ use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 use crate::store::Options;
 use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
 
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
 /// How many logins of one source may fail without a wait (`account::login::failures`).
@@ -21,6 +22,7 @@ const MAX_FAILURES_OF_SOURCE: usize = 20;
 /// A server with the account `ann@example.org`, whose password is `s3cret`.
 struct Server {
     port: u16,
+    engine: Arc<MemoryEngine>,
     shared: Arc<Shared>,
     ann: AccountId,
     switch: Switch,
@@ -45,7 +47,7 @@ fn directory_with_ann(store: Store) -> (Directory, AccountId) {
 async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server {
     let clock = Arc::new(FixedClock::at(NOW));
     let engine = Arc::new(MemoryEngine::new());
-    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     let for_directory = store.clone();
     let (directory, ann) = blocking(move || directory_with_ann(for_directory)).await;
     let filter = Arc::new(filter::Settings { max_scripts: 2, ..filter::Settings::default() });
@@ -65,7 +67,24 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
     let port = bound.port().unwrap();
     let (switch, stop) = switch();
     tokio::spawn(serve(bound, Arc::clone(&shared), stop));
-    Server { port, shared, ann, switch }
+    Server { port, engine, shared, ann, switch }
+}
+
+impl Server {
+    /// Writes this row of the account, and has the directory read its rows anew.
+    async fn write_account_row(&self, (key, value): (Vec<u8>, Vec<u8>)) {
+        let put = Put { table: Table::Accounts, key, value: Some(value) };
+        self.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+        let directory = self.shared.directory.clone();
+        // Every change of an account does.
+        let change = move || {
+            let bob = directory.find_account("bob@example.org")?;
+            let new = || directory.add(&NewAccount::at(Address::from_parts("bob", "example.org")));
+            let bob = bob.map_or_else(new, |(bob, _)| Ok(bob))?;
+            directory.update(bob, |row| row.active = !row.active)
+        };
+        blocking(change).await.unwrap();
+    }
 }
 
 struct Client<S = TcpStream>(BufReader<S>);
@@ -297,6 +316,40 @@ async fn unfinished_scram_login_counts_as_failed() {
     }
     let mut eve = Client::greeted(&server).await;
     assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
+}
+
+/// The row of the account is damaged when the client begins to log in, or only when it proves that
+/// it has the password.
+#[tokio::test]
+async fn scram_login_that_cannot_be_checked_is_not_counted_as_failed() {
+    let server = server(ManageSieveSettings::default(), 99).await;
+    let [(key, row)] = <[_; 1]>::try_from(server.engine.rows(Table::Accounts)).unwrap();
+    let damaged = || (key.clone(), vec![99]);
+    let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
+    let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
+    let proof = |challenge: &str| {
+        let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
+        format!("\"{}\"", STANDARD.encode(client.last(&challenge)))
+    };
+    server.write_account_row(damaged()).await;
+    for n in 0..=MAX_FAILURES_OF_SOURCE {
+        let mut ann = Client::greeted(&server).await;
+        let answer = ann.say(&first).await;
+        assert!(answer.contains("could not be checked"), "{n}: {answer}");
+    }
+    for n in 0..=MAX_FAILURES_OF_SOURCE {
+        server.write_account_row((key.clone(), row.clone())).await;
+        let mut ann = Client::greeted(&server).await;
+        let challenge = ann.say(&first).await;
+        assert!(challenge.starts_with('"'), "{n}: {challenge}");
+        server.write_account_row(damaged()).await;
+        let answer = ann.say(&proof(&challenge)).await;
+        assert!(answer.contains("could not be checked"), "{n}: {answer}");
+    }
+    server.write_account_row((key.clone(), row.clone())).await;
+    let mut ann = Client::greeted(&server).await;
+    let challenge = ann.say(&first).await;
+    assert!(ann.say(&proof(&challenge)).await.starts_with("OK "));
 }
 
 #[tokio::test]
