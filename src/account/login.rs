@@ -22,8 +22,8 @@ mod cache;
 mod failures;
 mod scram;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
@@ -55,9 +55,13 @@ const TOKEN_CONTEXT: &str = "restante 2026 access token";
 const CREDENTIAL_CONTEXT: &str = "restante 2026 name of a credential";
 /// The beginning of a token's text, by which people recognise a leaked token.
 const TOKEN_PREFIX: &str = "restante_";
-/// The PHC string against which a password is checked if the account lacks one. Nobody can log in
-/// by it.
-static NOBODY: LazyLock<String> = LazyLock::new(|| hash_password("nobody's").unwrap_or_default());
+/// The PHC string against which a password is checked if the account lacks one. It is a constant,
+/// so that it cannot be missing, and takes the same work as that of a new password. Nobody can log
+/// in by it.
+const NOBODY: &str = concat!(
+    "$argon2id$v=19$m=19456,t=2,p=1$",
+    "kBmVC4vbZARTIHjW/M571w$OGRTyUw210wcfTDuLWZi6MWC5CtL/kUY+TJ55WZ1cic",
+);
 
 /// Returns the PHC string of a password, with a random salt.
 ///
@@ -229,7 +233,7 @@ impl Logins {
     /// Hashes a password even without a PHC string, which then matches nothing.
     fn password_matches(&self, password: &str, phc: Option<&String>) -> bool {
         self.0.hashes.fetch_add(1, Ordering::Relaxed);
-        verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
+        verify_password(password, phc.map_or(NOBODY, String::as_str)) && phc.is_some()
     }
 
     #[cfg(test)]
@@ -277,5 +281,28 @@ impl Logins {
     /// `TooManyFailures` says how long the client must wait first.
     pub fn count_invalid_token(&self, source: LoginSource) -> Result<(), TooManyFailures> {
         self.0.failures.charge_source(source, self.0.clock.steady())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what the work of a check depends on.
+    fn work(phc: &str) -> (String, Option<u32>, String, usize, usize) {
+        let hash = PasswordHash::new(phc).unwrap();
+        (
+            hash.algorithm.to_string(),
+            hash.version,
+            hash.params.to_string(),
+            hash.salt.unwrap().len(),
+            hash.hash.unwrap().len(),
+        )
+    }
+
+    #[test]
+    fn check_of_a_missing_password_takes_the_work_of_a_check() {
+        assert_eq!(work(NOBODY), work(&hash_password("s3cret").unwrap()));
+        assert!(verify_password("nobody's", NOBODY) && !verify_password("s3cret", NOBODY));
     }
 }

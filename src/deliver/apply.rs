@@ -36,9 +36,9 @@ pub(super) struct PendingDelivery {
     refusal: Option<Reply>,
     /// Waits for the commits; `None` if there is a `refusal`.
     ticket: Option<Ticket>,
-    /// What was charged for the actions that are queued. Refunded if none of the commits becomes
-    /// durable.
-    charges: RateCharges,
+    /// What was charged for the actions that are queued, for each account. Refunded if the commit
+    /// of the account does not become durable: the client sends the message again.
+    charges: BTreeMap<AccountId, RateCharges>,
     /// Postfix's queue id, for the log.
     queue_id: Option<String>,
     watch: Stopwatch,
@@ -69,7 +69,7 @@ impl Deliverer {
             accounts: session.targets.iter().map(|target| target.account).collect(),
             refusal: None,
             ticket: None,
-            charges: RateCharges::default(),
+            charges: BTreeMap::new(),
             queue_id: trace::queue_id(&header, envelope),
             watch,
             settings: Arc::clone(&settings),
@@ -132,7 +132,7 @@ impl Deliverer {
         let results: BTreeMap<AccountId, Result<FiledAccount, Error>> =
             results.into_iter().collect();
         let (used, unused) =
-            sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
+            sort_charges(jobs.iter().map(|(account, job)| (*account, job, results.get(account))));
         self.rates.lock().refund(&unused);
         prepared.charges = used;
         let outcome = |(recipient, target): (&Recipient, &ResolvedAddress)| {
@@ -163,8 +163,10 @@ impl Deliverer {
             Some(ticket) => ticket.overtaken_accounts().await,
             None => Ok(Vec::new()),
         };
-        if durable.is_err() {
-            self.rates.lock().refund(&prepared.charges);
+        for (account, charges) in &prepared.charges {
+            if check_written(&durable, *account).is_err() {
+                self.rates.lock().refund(charges);
+            }
         }
         let queue_id = prepared.queue_id.as_deref().unwrap_or("-");
         let duration = prepared.watch.elapsed();

@@ -1,23 +1,28 @@
 //! Tells which charges of a delivery were used: those for what a commit has queued, or has found
 //! queued already.
 
+use std::collections::BTreeMap;
+
 use super::job::AccountJob;
 use super::outcome::FiledAccount;
 use super::rates::RateCharges;
+use crate::model::AccountId;
 use crate::store::Error;
 use crate::vacation::ReplyDecision;
 
-/// The job of an account, and the result of its commit; `None` if there was no commit.
-type JobOutcome<'a> = (&'a Result<AccountJob, Error>, Option<&'a Result<FiledAccount, Error>>);
+/// An account, its job, and the result of its commit; `None` if there was no commit.
+type JobOutcome<'a> =
+    (AccountId, &'a Result<AccountJob, Error>, Option<&'a Result<FiledAccount, Error>>);
 
-/// Splits the charges of the jobs. Returns the used ones first, then those to refund. A job that
-/// could not be planned has none: `plan_account` has refunded them.
+/// Splits the charges of the jobs. Returns the used ones of each account first, then those to
+/// refund. A job that could not be planned has none: `plan_account` has refunded them.
 pub(super) fn sort_charges<'a>(
     jobs: impl Iterator<Item = JobOutcome<'a>>,
-) -> (RateCharges, RateCharges) {
-    let (mut used, mut unused) = (RateCharges::default(), RateCharges::default());
-    for (job, result) in jobs {
+) -> (BTreeMap<AccountId, RateCharges>, RateCharges) {
+    let (mut all_used, mut unused) = (BTreeMap::new(), RateCharges::default());
+    for (account, job, result) in jobs {
         let Ok(job) = job else { continue };
+        let mut used = RateCharges::default();
         let filed = result.and_then(|result| result.as_ref().ok());
         if let ReplyDecision::Reply(planned) = &job.answer.decision {
             let is_sent = filed.is_some_and(|filed| filed.is_answered);
@@ -33,6 +38,9 @@ pub(super) fn sort_charges<'a>(
             let charges = if is_sent { &mut used } else { &mut unused };
             charges.notifications.push(notification.charge.clone());
         }
+        if !used.is_empty() {
+            all_used.insert(account, used);
+        }
     }
-    (used, unused)
+    (all_used, unused)
 }

@@ -2,9 +2,7 @@
 //!
 //! - A recipient for whom the LMTP transaction was served before is answered from the record of
 //!   the transaction, and nothing else is done for it.
-//! - What the scripts decided for the others is joined: one email for each version of the message,
-//!   in all the mailboxes. An email of the same version that was filed for an earlier recipient
-//!   gets the further mailboxes, unless its owner has destroyed it. Without scripts, an earlier
+//! - What the scripts decided for the others is joined (`emails`). Without scripts, an earlier
 //!   email stays as it is.
 //! - A discard or a refusal holds only for the recipient for whom a script decided it.
 //! - If the quota has no room for an email of one recipient, the commit fails for all recipients of
@@ -15,56 +13,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::DeliveryContext;
 use super::copy;
+use super::emails::{FiledVersion, Fresh, RefusedMailbox, file_emails};
 use super::job::{
     AccountJob, PlannedAction, PlannedCopy, PlannedEmail, RecipientJob, RecipientWork, ScriptWrites,
 };
 use super::jobs::FILED_BEFORE;
 use super::outcome::{self, FiledAccount, FilingResult};
 use super::plan::PlannedReply;
-use crate::filter::{FiredRules, StoreTarget};
+use crate::filter::FiredRules;
 use crate::model::{
-    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, MailboxUid, ObjectId, ScriptError,
-    ThreadId, ToldLifetime, limits,
+    Action, ActionId, BlobHash, Decision, EmailId, FilterStep, ObjectId, ScriptError, ToldLifetime,
+    limits,
 };
 use crate::outbox::{self, NewAction};
-use crate::store::{
-    DeliveredEmail, DeliveryRow, EncodedMessage, Error, NewEmail, RecipientOutcome, Txn,
-};
+use crate::store::{DeliveredEmail, DeliveryRow, EncodedMessage, Error, RecipientOutcome, Txn};
 use crate::vacation::{DueReply, NoReplyReason, ReplyDecision, Silence};
 
 /// The most bytes of the name of a mailbox that an error and a step show.
 const MAX_SHOWN_PATH_BYTES: usize = 200;
-
-/// A recipient for whom the message is filed now, with its index in the job.
-type Fresh<'a> = (usize, &'a RecipientJob, &'a RecipientWork);
-
-/// An email that is planned for one or several recipients.
-struct JoinedEmail<'a> {
-    /// The email as planned for the first of the recipients. All plan the same version.
-    planned: &'a PlannedEmail,
-    /// The trace fields of the first of the recipients.
-    prefix: &'a [u8],
-    /// The targets and keywords that are planned for any of the recipients.
-    targets: BTreeSet<&'a StoreTarget>,
-    keywords: BTreeSet<String>,
-}
-
-/// A mailbox of a script that could not be created (RFC 5490 §3.2).
-struct RefusedMailbox {
-    path: String,
-    /// How the step of the command that named it begins.
-    step: String,
-    /// What becomes of the message, or of its copy.
-    instead: &'static str,
-}
-
-/// What was filed of one version of the message.
-struct FiledVersion {
-    /// What the record of the delivery gets.
-    filed: DeliveredEmail,
-    /// `None` if the version was filed before.
-    thread: Option<ThreadId>,
-}
 
 /// Files the message for one account.
 ///
@@ -175,91 +141,6 @@ fn fresh_recipients<'a>(
     Ok(fresh)
 }
 
-/// Joins the emails that are planned for the recipients, and files each (`file_email`). `former`
-/// are the emails that were filed for earlier recipients. If there are any, none is filed for a
-/// recipient without scripts.
-fn file_emails(
-    txn: &mut Txn<'_>,
-    fresh: &[Fresh<'_>],
-    former: &[DeliveredEmail],
-    message: &EncodedMessage,
-    refused: &mut Vec<RefusedMailbox>,
-) -> Result<Vec<FiledVersion>, Error> {
-    let mut joined: Vec<JoinedEmail<'_>> = Vec::new();
-    for (_, recipient, work) in fresh {
-        if !former.is_empty() && !work.is_scripted {
-            continue;
-        }
-        for planned in &work.emails {
-            let version = planned.version();
-            let known = joined.iter_mut().find(|known| known.planned.version() == version);
-            let (targets, keywords) = (planned.targets.iter(), planned.keywords.iter().cloned());
-            match known {
-                Some(known) => {
-                    known.targets.extend(targets);
-                    known.keywords.extend(keywords);
-                }
-                None => joined.push(JoinedEmail {
-                    planned,
-                    prefix: &recipient.prefix,
-                    targets: targets.collect(),
-                    keywords: keywords.collect(),
-                }),
-            }
-        }
-    }
-    joined.into_iter().map(|email| file_email(txn, email, former, message, refused)).collect()
-}
-
-/// Adds the mailboxes and keywords to the email of the same version in `former`, unless that is
-/// destroyed. If there is no such email, creates one.
-fn file_email(
-    txn: &mut Txn<'_>,
-    joined: JoinedEmail<'_>,
-    former: &[DeliveredEmail],
-    message: &EncodedMessage,
-    refused: &mut Vec<RefusedMailbox>,
-) -> Result<FiledVersion, Error> {
-    let JoinedEmail { planned, prefix, targets, mut keywords } = joined;
-    let version = planned.version();
-    if let Some(filed) = former.iter().find(|filed| filed.version == version) {
-        // An email that the owner has destroyed meanwhile does not come back.
-        let known = txn.snapshot().email(txn.account(), filed.email)?;
-        if let Some(known) = known {
-            let mut mailboxes = mailboxes(txn, &targets, refused)?;
-            mailboxes.extend(known.mailboxes);
-            keywords.extend(known.keywords);
-            txn.update_email(filed.email, mailboxes, bounded(keywords))?;
-        }
-        return Ok(FiledVersion { filed: *filed, thread: None });
-    }
-    let mailboxes = mailboxes(txn, &targets, refused)?;
-    let (email, thread) = txn.create_email(&NewEmail {
-        message: planned.edited.as_ref().map_or(message, |edited| &edited.rows),
-        prefix,
-        mailboxes,
-        keywords: bounded(keywords),
-        received_at: txn.now(),
-    })?;
-    if let Some(edited) = &planned.edited {
-        txn.put_message(&edited.rows, &edited.message.0)?;
-    }
-    Ok(FiledVersion { filed: DeliveredEmail { email, version }, thread: Some(thread) })
-}
-
-fn mailboxes(
-    txn: &mut Txn<'_>,
-    targets: &BTreeSet<&StoreTarget>,
-    refused: &mut Vec<RefusedMailbox>,
-) -> Result<BTreeSet<MailboxUid>, Error> {
-    targets.iter().map(|target| mailbox(txn, target, refused)).collect()
-}
-
-/// Returns the first `limits::MAX_KEYWORDS` of these keywords.
-fn bounded(keywords: BTreeSet<String>) -> BTreeSet<String> {
-    keywords.into_iter().take(limits::MAX_KEYWORDS).collect()
-}
-
 /// Records for which recipients the transaction is served, and how.
 fn record(
     txn: &mut Txn<'_>,
@@ -288,11 +169,11 @@ fn result(
     if let Some(text) = &work.writes.refusal {
         return FilingResult::Refused(text.clone());
     }
-    let Some(first) = work.emails.first() else {
+    if work.emails.is_empty() {
         return FilingResult::NotStored(decision.clone());
-    };
-    let version = first.version();
-    match emails.iter().find(|email| email.filed.version == version) {
+    }
+    let mut versions = work.emails.iter().map(PlannedEmail::version);
+    match versions.find_map(|one| emails.iter().find(|email| email.filed.version == one)) {
         Some(FiledVersion { filed, thread: Some(thread) }) => {
             FilingResult::New { email: filed.email, thread: *thread, decision: decision.clone() }
         }
@@ -349,34 +230,6 @@ fn report_refused(
         txn.add_script_error(&ScriptError { at: txn.now(), script, line, message, email })?;
     }
     Ok(())
-}
-
-/// Returns the mailbox of a target, which may be created. The Inbox takes the place of one that is
-/// gone, or cannot be created.
-fn mailbox(
-    txn: &mut Txn<'_>,
-    target: &StoreTarget,
-    refused: &mut Vec<RefusedMailbox>,
-) -> Result<MailboxUid, Error> {
-    let inbox = txn.state().inbox;
-    Ok(match target {
-        StoreTarget::Inbox => inbox,
-        StoreTarget::Mailbox(uid) => {
-            let found = txn.snapshot().mailbox(txn.account(), *uid)?;
-            found.filter(|mailbox| !mailbox.destroyed).map_or(inbox, |_| *uid)
-        }
-        StoreTarget::Create { path, role } => match txn.create_mailbox_path(path, *role)? {
-            Some(uid) => uid,
-            None => {
-                refused.push(RefusedMailbox {
-                    path: path.clone(),
-                    step: format!("fileinto {path}"),
-                    instead: "the message goes to the Inbox",
-                });
-                inbox
-            }
-        },
-    })
 }
 
 /// Writes what scripts decided for one recipient besides emails and the reply. `email` is what was

@@ -11,6 +11,7 @@ mod apply;
 mod charges;
 mod context;
 mod copy;
+mod emails;
 mod file;
 mod job;
 mod jobs;

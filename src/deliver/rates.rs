@@ -6,7 +6,7 @@
 //! - Redirects have a limit for each account, so that accounts that redirect to one another cannot
 //!   multiply a message without end.
 //! - All are charged before the commit. A charge is refunded if its message is not queued, unless
-//!   an equal one is queued already; and if none of the delivery's commits becomes durable.
+//!   an equal one is queued already; and if the commit of the account does not become durable.
 
 use crate::filter;
 use crate::vacation::{RateCharge, RateLimiter, RateLimits};
@@ -41,6 +41,10 @@ impl RateLimiters {
 }
 
 impl RateCharges {
+    pub(super) fn is_empty(&self) -> bool {
+        self.replies.is_empty() && self.notifications.is_empty() && self.redirects.is_empty()
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.replies.extend_from_slice(&other.replies);
         self.notifications.extend_from_slice(&other.notifications);

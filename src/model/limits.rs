@@ -197,6 +197,9 @@ pub const MAX_SCRIPTS: usize = 256;
 pub const MAX_SCRIPT_BYTES: usize = 1024 * 1024;
 /// RFC 5804 §1.6 asks for at least 128.
 pub const MAX_SCRIPT_NAME_CHARS: usize = 128;
+/// Messages that the `duplicate` test of an account's scripts remembers (RFC 7352 §6). Those that
+/// are to be forgotten first make room for others.
+pub const MAX_DUPLICATES: usize = 16_384;
 /// The newest of an account, in one row.
 pub const MAX_SCRIPT_ERRORS: usize = 50;
 pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;

@@ -1,5 +1,7 @@
 //! The errors of the store.
 
+use std::io::{self, ErrorKind};
+
 pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid, ObjectId};
 
@@ -72,6 +74,17 @@ impl Error {
             table,
             key: hex(key),
             what: "the row is missing: run `restante repair`".into(),
+        }
+    }
+
+    /// Makes the error for a write to a file that failed; `what` names the file. A full disk, an
+    /// exceeded quota and a limit on the size of files are `Full`, everything else is `Io`.
+    pub fn of_write(what: &str, error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::Full
+            }
+            _ => Self::Io(format!("{what}: {error}")),
         }
     }
 

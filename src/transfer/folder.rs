@@ -275,7 +275,15 @@ mod tests {
         let (known, role) =
             MailboxPath::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
         assert_eq!((known.path().as_str(), role), ("A/b", Some(Role::Archive)));
-        let large = format!("{{\"inbox\":true,\"mailbox\":[]}}{}", " ".repeat(MAX_CARD_BYTES));
+        // JSON may have blanks after it.
+        let card_of_length = |length: usize| {
+            let card = "{\"inbox\":true,\"mailbox\":[]}";
+            format!("{card}{}", " ".repeat(length - card.len()))
+        };
+        let largest = card_of_length(MAX_CARD_BYTES);
+        let (known, _) = MailboxPath::of_card(largest.as_bytes()).unwrap();
+        assert_eq!(known, MailboxPath::inbox());
+        let large = card_of_length(MAX_CARD_BYTES + 1);
         for none in [
             "",
             "{}",

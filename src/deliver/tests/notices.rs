@@ -1,5 +1,7 @@
 //! Tests of notifications of success (RFC 3461 §4.1), and of what counts against the rates.
 
+use std::sync::mpsc;
+
 use super::*;
 use crate::model::ActionKind;
 
@@ -92,6 +94,40 @@ impl Fixture {
             .collect()
     }
 
+    /// Stops the committer after a change of this account, until the returned sender is used.
+    fn hold_committer(&self, account: AccountId) -> mpsc::Sender<()> {
+        let ((release, wait), (reached, here)) = (mpsc::channel(), mpsc::channel());
+        let wait = Mutex::new(Some(wait));
+        self.store.on_change(move |_| {
+            if let Some(wait) = wait.lock().take() {
+                reached.send(()).unwrap();
+                wait.recv().unwrap();
+            }
+        });
+        let response = VacationResponse { enabled: true, ..VacationResponse::default() };
+        drop(self.store.commit(account, |txn| txn.set_vacation(&response)).unwrap());
+        here.recv().unwrap();
+        release
+    }
+
+    /// Queues the commits of a delivery.
+    fn apply(&self, sender: &str, recipients: &[&str], message: &str) -> apply::PendingDelivery {
+        let mut envelope = Envelope {
+            sender: Address::parse(sender).ok(),
+            lhlo: "mx".into(),
+            ..Envelope::default()
+        };
+        let mut session = DeliveryTransaction::default();
+        for recipient in recipients {
+            let recipient = Recipient::plain(Address::parse(recipient).unwrap());
+            assert!(self.deliver.admit(&mut session, &envelope, &recipient).is_positive());
+            envelope.recipients.push(recipient);
+        }
+        let message = IncomingMessage::new(message.replace('\n', "\r\n").into_bytes());
+        let (scripts, body) = (LoadedScripts::new(), LargeBody::default());
+        self.deliver.apply(&session, &scripts, &envelope, &message, body)
+    }
+
     /// Limits what the account sends in an hour: this many replies, and as many notifications.
     fn limit(&self, account: u32) {
         let mut settings = (*self.settings.get()).clone();
@@ -178,6 +214,40 @@ fn failed_commit_is_not_charged_to_the_rate() {
         ["bob@example.net", "bob@example.net"],
         "the notification and the reply"
     );
+    fixture.assert_clean();
+}
+
+/// The accounts of the delivery have commits of their own, of which one is overtaken.
+#[test]
+fn overtaken_commit_is_not_charged_to_the_rate() {
+    let engine = Arc::new(MemoryEngine::new());
+    let fixture = fixture_over(engine.clone());
+    fixture.limit(1);
+    fixture.enable_response("Away");
+    let eve = NewAccount::at(Address::parse("eve@example.org").unwrap());
+    let eve = fixture.directory.add(&eve).unwrap();
+    let release = fixture.hold_committer(eve);
+    let pending = fixture.apply("bob@example.net", &["ann@example.org", "eve@example.org"], HELLO);
+    // As another writer would do in a store over several machines.
+    let key = fixture.ann.0.to_be_bytes();
+    let rows = engine.rows(Table::AccountState);
+    let (_, state) = rows.into_iter().find(|(found, _)| *found == key).unwrap();
+    let write = |value: Vec<u8>| {
+        let put = Put { table: Table::AccountState, key: key.to_vec(), value: Some(value) };
+        engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+    };
+    write([&state[..], &[0]].concat());
+    release.send(()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let codes: Vec<u16> =
+        runtime.block_on(fixture.deliver.replies(pending)).iter().map(|reply| reply.code).collect();
+    assert_eq!(codes, [451, 250]);
+    write(state);
+    fixture.send("bob@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(fixture.last_reason(), "answered");
+    fixture.clock.advance(Duration::from_millis(1));
+    fixture.send("zoe@example.net", &["ann@example.org"], HELLO);
+    assert_eq!(fixture.last_reason(), "rate-limit");
     fixture.assert_clean();
 }
 

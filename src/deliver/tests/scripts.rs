@@ -19,6 +19,11 @@ const ANN: &str = "ann@example.org";
 const LETTER: &str = "From: bob@example.net\nTo: ann@example.org\nSubject: Hello\n\
                       Message-ID: <1@example.net>\nX-Spam-Score: 12\n\nHi\n";
 
+/// Returns a path with more levels than a mailbox may have (`limits::MAX_MAILBOX_DEPTH`).
+fn deep_path() -> String {
+    vec!["deep"; crate::model::limits::MAX_MAILBOX_DEPTH + 2].join("/")
+}
+
 impl Fixture {
     /// Stores a script as `main`, in place of the former one, and makes it the active one.
     pub(super) fn activate(&self, source: &str) {

@@ -284,35 +284,33 @@ impl AdminMethod for MailboxRemove {
     ) -> Result<MailboxRemoveAnswer, MethodError> {
         let (account, _) = context.account_of(&account_ref)?;
         let (uid, mailbox) = find(context, account, &args.mailbox)?;
-        let mut emails = 0;
-        if args.emails {
-            let all = context.store.snapshot().mailboxes(account)?;
-            if mailbox.role == Some(Role::Inbox)
-                || all.iter().any(|(_, other)| other.parent == Some(uid))
-            {
-                let problem =
-                    "the Inbox, or a mailbox with mailboxes under it, cannot be destroyed";
-                return Err(MethodError::Conflict(problem.into()));
+        let shared = loop {
+            let step = context.store.commit(account, |txn| {
+                let has_more = remove_step(txn, uid, args.emails)?;
+                Ok((has_more, txn.take_share_changes()))
+            });
+            let ((has_more, shared), ticket) = step?;
+            ticket.wait_blocking()?;
+            if !has_more {
+                break shared;
             }
-            emails = mailbox.counts.total_emails;
-            loop {
-                let step =
-                    context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
-                let (left, ticket) = step?;
-                ticket.wait_blocking()?;
-                if !left {
-                    break;
-                }
-            }
-        }
-        let done = context
-            .store
-            .commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
-        let (shared, ticket) = done?;
-        ticket.wait_blocking()?;
+        };
+        let emails = if args.emails { mailbox.counts.total_emails } else { 0 };
         share::notify(context, account, shared);
         Ok(MailboxRemoveAnswer { emails })
     }
+}
+
+/// Destroys a mailbox. With `emails`, first removes some of its emails, and destroys the mailbox
+/// only if none are left. Returns whether any may be left.
+fn remove_step(txn: &mut Txn<'_>, uid: MailboxUid, emails: bool) -> Result<bool, Error> {
+    // A mailbox that cannot be destroyed must not lose its emails.
+    txn.destroyable_mailbox(uid)?;
+    let has_more = emails && txn.empty_mailbox(uid, EMAILS_PER_COMMIT)?;
+    if !has_more {
+        txn.destroy_mailbox(uid)?;
+    }
+    Ok(has_more)
 }
 
 impl AdminMethod for MailboxEnsure {

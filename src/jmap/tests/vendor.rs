@@ -1,6 +1,7 @@
 //! Tests of vendor methods about mail, mailboxes and jobs.
 
 use super::*;
+use crate::store::NewMailbox;
 use crate::wire::jmap::admin::store::{JobStage, StoreProgress};
 
 #[test]
@@ -201,6 +202,47 @@ fn mailboxes_are_added_changed_and_removed_by_path() {
     let destroyed = ask("Mail/destroyed", json!({}))["list"][0]["id"].clone();
     ask("Mail/restore", json!({"ids": [destroyed]}));
     assert_eq!(ask("Mail/list", json!({"mailbox": "inbox"}))["list"].as_array().unwrap().len(), 1);
+}
+
+/// Each step removes 64 emails. The child is made after the first, and there would be three.
+#[test]
+fn mailbox_that_gets_a_child_while_it_is_emptied_keeps_its_other_emails() {
+    let context = context();
+    let subjects: Vec<String> = (0..134).map(|n| n.to_string()).collect();
+    let (ann, ids) = filed(&context, &subjects.iter().map(String::as_str).collect::<Vec<_>>());
+    let ask = |name: &str, mut arguments: Value| {
+        arguments["accountId"] = ann.clone().into();
+        call(&context, name, &arguments).1
+    };
+    let work = ask("Mailbox/add", json!({"path": "Work"}))["id"].clone();
+    ask("Mail/move", json!({"ids": ids, "mailbox": "Work"}));
+    let child = NewMailbox {
+        name: "child".into(),
+        parent: Some(work.as_str().unwrap().parse().unwrap()),
+        role: None,
+        sort_order: 0,
+    };
+    let store = parking_lot::Mutex::new(Some(context.store.clone()));
+    context.store.on_change(move |change| {
+        if let Some(store) = store.lock().take() {
+            drop(store.commit(change.account, |txn| txn.create_mailbox(&child)).unwrap());
+        }
+    });
+    let removed = ask("Mailbox/remove", json!({"mailbox": "Work", "emails": true}));
+    assert_eq!(removed["type"], "conflict", "{removed}");
+    let listed = ask("Mail/list", json!({"mailbox": "Work", "limit": 100}));
+    assert_eq!(listed["list"].as_array().unwrap().len(), 70);
+}
+
+#[test]
+fn index_without_emails_has_the_mailboxes() {
+    let context = context();
+    let (ann, _) = filed(&context, &["one"]);
+    let index = |limit: u64| {
+        let (_, answer) = call(&context, "Mail/index", &json!({"accountId": ann, "limit": limit}));
+        ["list", "mailboxes"].map(|rows| answer[rows].as_array().unwrap().len())
+    };
+    assert_eq!((index(0), index(1)), ([0, 6], [1, 6]));
 }
 
 #[test]

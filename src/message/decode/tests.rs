@@ -123,6 +123,19 @@ fn uuencode_is_decoded_between_begin_and_end() {
 }
 
 #[test]
+fn uuencode_line_begin_may_end_at_the_bound() {
+    let (begin, rest) = ("begin 644 x\n", "#0V%T\n`\nend\n");
+    let of_length = |length: usize| "x".repeat(length - begin.len() - 1) + "\n" + begin + rest;
+    let bound = crate::model::limits::MAX_UUENCODE_PREAMBLE_BYTES;
+    let (last, late) = (of_length(bound), of_length(bound + 1));
+    for (bytes, wanted) in [(&last, &b"Cat"[..]), (&late, late.as_bytes())] {
+        let pieces: Vec<&[u8]> = bytes.as_bytes().chunks(1).collect();
+        assert!(whole(UUENCODE, bytes.as_bytes()) == wanted, "{}", bytes.len());
+        assert!(in_pieces(UUENCODE, &pieces) == wanted, "{}", bytes.len());
+    }
+}
+
+#[test]
 fn long_quoted_printable_line_is_not_held_whole() {
     let line = "abc=41 ".repeat(100_000);
     let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());

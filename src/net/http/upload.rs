@@ -6,6 +6,7 @@
 //! - Memory for storing an upload is taken only when it is complete, so a slow client does not
 //!   delay others.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -156,15 +157,15 @@ pub(super) async fn collect(
             return Ok(None);
         }
         reservation.grow(chunk.len()).map_err(|error| error.problem(UPLOAD_LIMIT_NAME))?;
-        collected.add(&chunk).map_err(|error| {
-            tracing::warn!(%error, "cannot collect an upload");
-            Problem::new(
-                StatusCode::INSUFFICIENT_STORAGE,
-                "an upload of this size cannot be collected now: try again later",
-            )
-        })?;
+        collected.add(&chunk).map_err(|error| cannot_collect(&error))?;
     }
     Ok(Some((collected, reservation)))
+}
+
+/// 507 if the disk is full or a quota is exceeded, else 500.
+fn cannot_collect(error: &io::Error) -> Problem {
+    tracing::warn!(%error, "cannot collect an upload");
+    Error::of_write("the file of an upload", error).into()
 }
 
 /// Calls `write` with the body on a thread that may wait, once there is memory for the body and the
@@ -205,5 +206,23 @@ fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
             accepted.into_iter().any(|types| types.contains("text/html"))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_disk_or_quota_is_insufficient_storage() {
+        for (kind, status) in [
+            (io::ErrorKind::StorageFull, StatusCode::INSUFFICIENT_STORAGE),
+            (io::ErrorKind::QuotaExceeded, StatusCode::INSUFFICIENT_STORAGE),
+            (io::ErrorKind::NotFound, StatusCode::INTERNAL_SERVER_ERROR),
+            (io::ErrorKind::PermissionDenied, StatusCode::INTERNAL_SERVER_ERROR),
+            (io::ErrorKind::Other, StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            assert_eq!(cannot_collect(&kind.into()).status(), status, "{kind}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 use crate::store::Options;
 use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
 
 mod connections;
 mod logins;
@@ -26,6 +27,7 @@ const MAX_FAILURES_OF_SOURCE: usize = 20;
 /// A server with the account `ann@example.org`, whose password is `s3cret`.
 struct Server {
     port: u16,
+    engine: Arc<MemoryEngine>,
     shared: Arc<Shared>,
     ann: AccountId,
     switch: Switch,
@@ -50,7 +52,7 @@ fn directory_with_ann(store: Store) -> (Directory, AccountId) {
 async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server {
     let clock = Arc::new(FixedClock::at(NOW));
     let engine = Arc::new(MemoryEngine::new());
-    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     let for_directory = store.clone();
     let (directory, ann) = blocking(move || directory_with_ann(for_directory)).await;
     let filter = Arc::new(filter::Settings { max_scripts: 2, ..filter::Settings::default() });
@@ -70,7 +72,24 @@ async fn server(settings: ManageSieveSettings, max_connections: usize) -> Server
     let port = bound.port().unwrap();
     let (switch, stop) = switch();
     tokio::spawn(serve(bound, Arc::clone(&shared), stop));
-    Server { port, shared, ann, switch }
+    Server { port, engine, shared, ann, switch }
+}
+
+impl Server {
+    /// Writes this row of the account, and has the directory read its rows anew.
+    async fn write_account_row(&self, (key, value): (Vec<u8>, Vec<u8>)) {
+        let put = Put { table: Table::Accounts, key, value: Some(value) };
+        self.engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
+        let directory = self.shared.directory.clone();
+        // Every change of an account does.
+        let change = move || {
+            let bob = directory.find_account("bob@example.org")?;
+            let new = || directory.add(&NewAccount::at(Address::from_parts("bob", "example.org")));
+            let bob = bob.map_or_else(new, |(bob, _)| Ok(bob))?;
+            directory.update(bob, |row| row.active = !row.active)
+        };
+        blocking(change).await.unwrap();
+    }
 }
 
 struct Client<S = TcpStream>(BufReader<S>);
@@ -141,7 +160,6 @@ fn plain(authorization: &str, name: &str, password: &str) -> String {
     let response = STANDARD.encode(format!("{authorization}\0{name}\0{password}"));
     format!("AUTHENTICATE \"PLAIN\" \"{response}\"")
 }
-
 fn tls_file(name: &str) -> String {
     format!("{}/tests/tls/localhost.{name}.pem", env!("CARGO_MANIFEST_DIR"))
 }

@@ -11,6 +11,8 @@
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when its URL answers that it is gone, or when the password or
 //!   token with which it was made is no longer valid.
+//! - If the subscriptions of a changed account cannot be read, they are read again after a while,
+//!   or when the account changes again. The change is pushed then.
 //! - If a task panics, the next change starts another one, which does not push what the first one
 //!   had to push.
 //! - Changes from before the start of the service are not pushed. A later change of the same type
@@ -42,8 +44,9 @@ use target::{PushResult, send};
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes are gathered for this long before the subscriptions of their accounts are read again.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
-/// The wait before the first retry. It doubles with each further one. The wait is also made when
-/// the store cannot be read.
+/// The wait before the first retry of a push. It doubles with each further one. The wait is also
+/// made whenever the store cannot be read, and stays the same then: an account may be under repair
+/// for long.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
@@ -117,10 +120,7 @@ pub async fn run(
             tracing::debug!(%error, "cannot read all push subscriptions");
         }
     });
-    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES));
-    let mut account_permits: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
-    // The subscriptions that have a task, with the means to wake it.
-    let mut active: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
+    let mut dispatcher = Dispatcher::new(store, directory, settings, Arc::clone(&changed));
     let mut tasks = JoinSet::new();
     let mut subscription_of_task: HashMap<tokio::task::Id, (AccountId, ObjectId)> = HashMap::new();
     let mut next_read = Instant::now();
@@ -129,9 +129,12 @@ pub async fn run(
             sleep_until(next_read).await;
             changed.notify.notified().await;
         };
-        tokio::select! {
+        let accounts = tokio::select! {
             () = stop.wait() => return,
-            () = next_changes => {}
+            () = next_changes => std::mem::take(&mut *changed.accounts.lock()),
+            () = sleep_until(dispatcher.retry_at), if !dispatcher.unread.is_empty() => {
+                std::mem::take(&mut dispatcher.unread)
+            }
             Some(ended) = tasks.join_next_with_id() => {
                 let ended_task = match ended {
                     Ok((task, ())) => task,
@@ -141,66 +144,127 @@ pub async fn run(
                     }
                 };
                 if let Some(subscription) = subscription_of_task.remove(&ended_task) {
-                    active.remove(&subscription);
+                    dispatcher.active.remove(&subscription);
                 }
                 continue;
             }
-        }
+        };
         next_read = Instant::now() + MIN_READ_INTERVAL;
-        let accounts = std::mem::take(&mut *changed.accounts.lock());
-        for &changed_account in accounts.keys() {
-            let subscriptions = match subscriptions(&store, changed_account) {
-                Ok(subscriptions) => subscriptions,
-                // An account under repair cannot be read. Its next change wakes the subscriptions,
-                // whose pushes have the newest states.
-                Err(error) => {
-                    tracing::debug!(
-                        account = %changed_account,
-                        %error,
-                        "cannot read push subscriptions"
-                    );
-                    continue;
-                }
-            };
-            for (account, id) in subscriptions {
-                if let Some(notify) = active.get(&(account, id)) {
-                    notify.notify_one();
-                    continue;
-                }
-                let state = state_before(&store, account, &accounts, &changed.accounts);
-                let Ok(state) = state else { continue };
-                let notify = Arc::new(Notify::new());
-                active.insert((account, id), Arc::clone(&notify));
-                let subscription = SubscriptionTask {
-                    store: store.clone(),
-                    directory: directory.clone(),
-                    settings: settings.clone(),
-                    account_permits: Arc::clone(
-                        account_permits.entry(account).or_insert_with(new_account_permits),
-                    ),
-                    permits: Arc::clone(&permits),
-                    account,
-                    id,
-                    state,
-                    code_sent: false,
-                };
-                let spawned = tasks.spawn(subscription.run(notify));
-                subscription_of_task.insert(spawned.id(), (account, id));
-            }
+        for (task, notify) in dispatcher.dispatch(accounts) {
+            let subscription = (task.account, task.id);
+            let spawned = tasks.spawn(task.run(notify));
+            subscription_of_task.insert(spawned.id(), subscription);
         }
     }
 }
 
-/// Returns the state that a user's client knows when none of the changes in `taken` and in `later`
-/// was pushed. The user may see several of the changed accounts.
+/// Wakes the tasks of the subscriptions whose accounts have changed, and makes those that are
+/// missing.
+struct Dispatcher {
+    store: Store,
+    directory: Directory,
+    settings: LiveValue<HttpSettings>,
+    changed: Arc<ChangedAccounts>,
+    /// The changed accounts whose subscriptions could not be read, as in `ChangedAccounts`.
+    unread: HashMap<AccountId, ModSeq>,
+    /// When they are to be read again.
+    retry_at: Instant,
+    permits: Arc<Semaphore>,
+    account_permits: HashMap<AccountId, Arc<Semaphore>>,
+    /// The subscriptions that have a task, with the means to wake it.
+    active: HashMap<(AccountId, ObjectId), Arc<Notify>>,
+}
+
+impl Dispatcher {
+    fn new(
+        store: Store,
+        directory: Directory,
+        settings: LiveValue<HttpSettings>,
+        changed: Arc<ChangedAccounts>,
+    ) -> Self {
+        Self {
+            store,
+            directory,
+            settings,
+            changed,
+            unread: HashMap::new(),
+            retry_at: Instant::now(),
+            permits: Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES)),
+            account_permits: HashMap::new(),
+            active: HashMap::new(),
+        }
+    }
+
+    /// Processes changed accounts, each with its first change that was not processed. Returns the
+    /// tasks to run. Accounts that cannot be read are added to `unread`.
+    fn dispatch(
+        &mut self,
+        mut accounts: HashMap<AccountId, ModSeq>,
+    ) -> Vec<(SubscriptionTask, Arc<Notify>)> {
+        for (account, first) in &mut accounts {
+            if let Some(earlier) = self.unread.remove(account) {
+                *first = earlier.min(*first);
+            }
+        }
+        let mut tasks = Vec::new();
+        for (&account, &first) in &accounts {
+            if let Err(error) = self.wake_subscriptions(account, &accounts, &mut tasks) {
+                tracing::debug!(%account, %error, "cannot read push subscriptions");
+                if self.unread.is_empty() {
+                    self.retry_at = Instant::now() + FIRST_RETRY_PAUSE;
+                }
+                self.unread.insert(account, first);
+            }
+        }
+        tasks
+    }
+
+    /// Wakes the task of each subscription to `changed_account`, or adds the task to `tasks`.
+    /// `accounts` are all accounts that are being processed.
+    fn wake_subscriptions(
+        &mut self,
+        changed_account: AccountId,
+        accounts: &HashMap<AccountId, ModSeq>,
+        tasks: &mut Vec<(SubscriptionTask, Arc<Notify>)>,
+    ) -> Result<(), Error> {
+        for (account, id) in subscriptions(&self.store, changed_account)? {
+            if let Some(notify) = self.active.get(&(account, id)) {
+                notify.notify_one();
+                continue;
+            }
+            let waiting = [accounts, &self.unread];
+            let state = state_before(&self.store, account, waiting, &self.changed.accounts)?;
+            let notify = Arc::new(Notify::new());
+            self.active.insert((account, id), Arc::clone(&notify));
+            let task = SubscriptionTask {
+                store: self.store.clone(),
+                directory: self.directory.clone(),
+                settings: self.settings.clone(),
+                account_permits: Arc::clone(
+                    self.account_permits.entry(account).or_insert_with(new_account_permits),
+                ),
+                permits: Arc::clone(&self.permits),
+                account,
+                id,
+                state,
+                code_sent: false,
+            };
+            tasks.push((task, notify));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the state that a user's client knows when none of the changes in `waiting` and in
+/// `later` was pushed. The user may see several of the changed accounts.
 fn state_before(
     store: &Store,
     user: AccountId,
-    taken: &HashMap<AccountId, ModSeq>,
+    waiting: [&HashMap<AccountId, ModSeq>; 2],
     later: &Mutex<HashMap<AccountId, ModSeq>>,
 ) -> Result<PushState, Error> {
     let mut state = PushState::now(store, &observed_accounts(store, user)?)?;
-    for (account, first) in taken.iter().chain(&*later.lock()) {
+    for (account, first) in waiting.into_iter().flatten().chain(&*later.lock()) {
         state.forget_from(*account, *first);
     }
     Ok(state)

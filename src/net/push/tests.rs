@@ -3,9 +3,10 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::account::{NewAccount, Settings};
 use crate::model::clock::{Clock, MonotonicMillis, SystemClock};
-use crate::model::{Address, Mailbox, UtcMillis};
+use crate::model::{Address, Mailbox, UtcMillis, VacationResponse};
 use crate::net::stop::switch;
 use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
 use crate::store::{Options, Txn};
 
 struct Fixture {
@@ -19,8 +20,11 @@ fn fixture() -> Fixture {
 }
 
 fn fixture_with(clock: Arc<dyn Clock>) -> Fixture {
-    let store =
-        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+    fixture_over(Arc::new(MemoryEngine::new()), clock)
+}
+
+fn fixture_over(engine: Arc<MemoryEngine>, clock: Arc<dyn Clock>) -> Fixture {
+    let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let ann = directory.add(&NewAccount::at(Address::parse("ann@example.org").unwrap())).unwrap();
     Fixture { store, directory, ann }
@@ -101,11 +105,57 @@ fn first_push_reports_the_changes_of_all_accounts_that_the_user_sees() {
     let both = taken.iter().chain(&later).map(|(account, first)| (*account, *first)).collect();
     // Bob's change is processed after Ann's, or together with it.
     for (taken, later) in [(taken, later), (both, HashMap::new())] {
-        let mut state = state_before(&fixture.store, ann, &taken, &Mutex::new(later)).unwrap();
+        let (unread, later) = (HashMap::new(), Mutex::new(later));
+        let mut state = state_before(&fixture.store, ann, [&taken, &unread], &later).unwrap();
         let push = state.catch_up(&fixture.store, None).unwrap().unwrap();
         let accounts: BTreeSet<_> = push["changed"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(accounts, [ann.to_string(), bob.to_string()].into(), "{push}");
     }
+}
+
+/// The account cannot be read because the row of a mailbox is damaged, as it also cannot be under
+/// repair.
+#[test]
+fn change_of_an_account_that_cannot_be_read_is_pushed_later() {
+    let engine = Arc::new(MemoryEngine::new());
+    let fixture = fixture_over(engine.clone(), Arc::new(SystemClock));
+    let types = |push: &Value| -> BTreeSet<String> {
+        let changed = push["changed"].as_object().unwrap();
+        changed.values().flat_map(|types| types.as_object().unwrap().keys().cloned()).collect()
+    };
+    let mailboxes = engine.rows(Table::Mailboxes);
+    let write = |values: &dyn Fn(&[u8]) -> Vec<u8>| {
+        let puts = mailboxes.iter().map(|(key, row)| Put {
+            table: Table::Mailboxes,
+            key: key.clone(),
+            value: Some(values(row)),
+        });
+        engine.write(&[Arc::new(Batch::of(puts.collect()))]).unwrap();
+    };
+    fixture.subscribe();
+    let changed = fixture.changed_accounts();
+    let take = || std::mem::take(&mut *changed.accounts.lock());
+    let (settings, directory) = (LiveValue::default(), fixture.directory.clone());
+    let store = fixture.store.clone();
+    let mut dispatcher = Dispatcher::new(store, directory, settings, Arc::clone(&changed));
+
+    let vacation = VacationResponse { enabled: true, ..VacationResponse::default() };
+    fixture.commit(fixture.ann, |txn| txn.set_vacation(&vacation).map(drop));
+    write(&|_| vec![99]);
+    let before = Instant::now();
+    assert_eq!(dispatcher.dispatch(take()).len(), 0);
+    assert_eq!(dispatcher.unread.keys().collect::<Vec<_>>(), [&fixture.ann]);
+    assert!(dispatcher.retry_at >= before + FIRST_RETRY_PAUSE);
+    // The retry fails, too.
+    let unread = std::mem::take(&mut dispatcher.unread);
+    assert_eq!(dispatcher.dispatch(unread).len(), 0);
+    write(&<[u8]>::to_vec);
+    // The next change is of another type.
+    fixture.change_mailbox(fixture.ann, |row| row.sort_order += 1);
+    let (mut task, _) = dispatcher.dispatch(take()).pop().unwrap();
+    let push = task.state.catch_up(&fixture.store, None).unwrap().unwrap();
+    assert_eq!(types(&push), ["Mailbox".to_owned(), "VacationResponse".to_owned()].into());
+    assert!(dispatcher.unread.is_empty());
 }
 
 /// The system's clock, which panics once on a thread of the pushes if the test asks for it.

@@ -1,7 +1,7 @@
 //! Compresses messages in segments, with zstd, and restores them.
 //!
 //! A delivery writes a message as it is. Upkeep compresses it when it moves it to another segment
-//! (`reclaim`).
+//! (`reclaim`), and copies the compressed bytes when it moves it again.
 
 use std::cell::RefCell;
 
@@ -49,13 +49,24 @@ pub(super) fn read_packed(
     extent: &Extent,
     length: u64,
 ) -> Result<Vec<u8>, String> {
+    unpack(&read_compressed(segments, extent)?, length)
+}
+
+/// Reads the compressed bytes of a message.
+///
+/// # Errors
+/// Those of `Segments::read`.
+pub(super) fn read_compressed(segments: &Segments, extent: &Extent) -> Result<Vec<u8>, String> {
     let mut packed = Vec::new();
     segments.read(extent, &(0..extent.length), &mut packed)?;
-    unpack(&packed, length)
+    Ok(packed)
 }
 
 /// Restores a message of `length` bytes.
-fn unpack(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// If the bytes are not those of a message of this length.
+pub(super) fn unpack(packed: &[u8], length: u64) -> Result<Vec<u8>, String> {
     thread_local! {
         static CONTEXT: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
     }

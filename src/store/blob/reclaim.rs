@@ -9,8 +9,8 @@
 //! 3. *Wait* until nobody is left who may have read an extent in them before they were retired
 //!    (`SegmentGuard`).
 //! 4. *Move* each message in them, and each in rows that belongs into a segment, to the active
-//!    segment, compressed if that saves space (`pack`). One commit of the site moves some messages,
-//!    and asserts that their rows are unchanged.
+//!    segment, compressed if that saves space (`pack`). One that is compressed already is moved as
+//!    it is. One commit of the site moves some messages, and asserts that their rows are unchanged.
 //! 5. *Wait* until nobody is left who may have read a row before it was moved.
 //! 6. *Delete* the segments. Rows of the journal in them are written to the tables' files before
 //!    (`Engine::delete_segments`).
@@ -24,15 +24,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::pack::Packer;
+use super::pack::{Packer, read_compressed, unpack};
 use super::read::whole;
-use crate::model::AccountId;
+use crate::model::{AccountId, BlobHash};
 use crate::store::Store;
-use crate::store::engine::next_key;
 use crate::store::engine::segments::{EarlierGuards, SegmentUsage, Segments};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{RowReader, next_key};
 use crate::store::error::Error;
 use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::BlobKey;
 use crate::store::table::{BlobFrames, Blobs, decode_key};
 use crate::store::txn::Txn;
 
@@ -299,10 +301,8 @@ impl Txn<'_> {
         for (key, row) in found {
             let blob = BlobRow::decode(&key, &row)?;
             let key = decode_key::<Blobs>(&key)?;
-            let raw = whole(self, &key.blob, &row)
-                .ok()
-                .filter(|raw| *blake3::hash(raw).as_bytes() == key.blob.0);
-            let Some(raw) = raw else {
+            let Some(bytes) = bytes_to_move(self, segments, &key.blob, &row, packer.as_mut())
+            else {
                 tracing::warn!(
                     message = %key.blob,
                     "a message cannot be read and is left where it is: run `restante check --blobs`"
@@ -310,11 +310,12 @@ impl Txn<'_> {
                 result.damaged.extend(blob.bytes.extent().map(|extent| extent.segment));
                 continue;
             };
-            let packed = packer.as_mut().and_then(|packer| packer.pack(&raw));
-            let extent = segments.append(&key.blob.0, packed.as_deref().unwrap_or(&raw))?;
-            let moved = match packed {
-                Some(_) => BlobBytes::Packed { extent, length: raw.len() as u64 },
-                None => BlobBytes::Located(extent),
+            let moved = match bytes {
+                MovedBytes::Packed { packed, length } => {
+                    let extent = segments.append(&key.blob.0, &packed)?;
+                    BlobBytes::Packed { extent, length }
+                }
+                MovedBytes::Raw(raw) => BlobBytes::Located(segments.append(&key.blob.0, &raw)?),
             };
             self.put_bytes::<Blobs>(&key, BlobRow { at: blob.at, bytes: moved }.encode());
             for frame in blob.bytes.frame_keys(key.blob) {
@@ -325,6 +326,41 @@ impl Txn<'_> {
         }
         Ok(result)
     }
+}
+
+/// What is written of a message to the active segment.
+#[derive(Debug, PartialEq, Eq)]
+enum MovedBytes {
+    Packed {
+        packed: Vec<u8>,
+        /// The number of bytes of the message.
+        length: u64,
+    },
+    Raw(Vec<u8>),
+}
+
+/// Returns the bytes that are written of a message whose `blobs` row was read: compressed, if they
+/// are so already or if that saves space. `None` if the message cannot be read, or its bytes are
+/// not those of its hash.
+fn bytes_to_move(
+    read: &dyn RowReader,
+    segments: &Segments,
+    hash: &BlobHash,
+    row: &[u8],
+    packer: Option<&mut Packer>,
+) -> Option<MovedBytes> {
+    let is_its_own = |raw: &[u8]| *blake3::hash(raw).as_bytes() == hash.0;
+    let blob = BlobRow::decode(&BlobKey { blob: *hash }.encode(), row).ok()?;
+    if let BlobBytes::Packed { extent, length } = blob.bytes {
+        let packed = read_compressed(segments, &extent).ok()?;
+        let raw = unpack(&packed, length).ok()?;
+        return is_its_own(&raw).then_some(MovedBytes::Packed { packed, length });
+    }
+    let raw = whole(read, hash, row).ok().filter(|raw| is_its_own(raw))?;
+    Some(match packer.and_then(|packer| packer.pack(&raw)) {
+        Some(packed) => MovedBytes::Packed { packed, length: raw.len() as u64 },
+        None => MovedBytes::Raw(raw),
+    })
 }
 
 /// Whether a message is in rows although it belongs into a segment.
@@ -356,4 +392,37 @@ fn are_dropped(guards: &EarlierGuards) -> bool {
         std::thread::sleep(if wait == 0 { Duration::ZERO } else { GUARD_WAIT });
         guards.are_dropped()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::UtcMillis;
+    use crate::store::Options;
+    use crate::store::engine::Engine as _;
+    use crate::store::engine::memory::MemoryEngine;
+
+    /// The bytes are of another level than ours, so that they show whether they are copied.
+    #[test]
+    fn compressed_message_is_moved_as_it_is_unless_its_hash_is_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::open(dir.path(), &Options::small(), false).unwrap();
+        let (engine, mut packer) = (MemoryEngine::new(), Packer::new().unwrap());
+        let read = engine.snapshot();
+        let lines = (0..200).map(|n| format!("line {n} of {}\r\n", n * n * 7919 % 10_007));
+        let raw = lines.collect::<String>().into_bytes();
+        let hash = BlobHash(*blake3::hash(&raw).as_bytes());
+        let mut packed = vec![0; zstd_safe::compress_bound(raw.len())];
+        let packed_length = zstd_safe::compress(packed.as_mut_slice(), &raw, 19).unwrap();
+        packed.truncate(packed_length);
+        assert_ne!(packer.pack(&raw).as_ref(), Some(&packed));
+        let extent = segments.append(&hash.0, &packed).unwrap();
+        let length = raw.len() as u64;
+        let bytes = BlobBytes::Packed { extent, length };
+        let row = BlobRow { at: UtcMillis(1), bytes }.encode();
+        let mut moved =
+            |hash| bytes_to_move(&*read, &segments, &BlobHash(hash), &row, Some(&mut packer));
+        assert_eq!(moved(hash.0), Some(MovedBytes::Packed { packed, length }));
+        assert_eq!(moved([1; 32]), None);
+    }
 }

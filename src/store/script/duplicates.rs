@@ -1,13 +1,17 @@
 //! Writes what the `duplicate` test of Sieve scripts remembers (RFC 7352 §3).
 //!
-//! A message is known by the hash of the handle and the value of the test
-//! (`restante_sieve::DupKey`). A record is expired from its `until` on.
+//! - A message is known by the hash of the handle and the value of the test
+//!   (`restante_sieve::DupKey`). A record is expired from its `until` on.
+//! - An account has at most `limits::MAX_DUPLICATES` records (RFC 7352 §6). The first byte of the
+//!   hash divides them into groups, and each group has an equal share of that number, so that only
+//!   a group must be counted. In a full group, the record that expires first makes room. A
+//!   duplicate of its message is then taken for a new message, and no new message for a duplicate.
 
-use crate::model::UtcMillis;
+use crate::model::{UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::DuplicateRow;
-use crate::store::table::codec::KeyTime;
+use crate::store::row::{DuplicateRow, RowFormat as _};
+use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{DuplicateKey, DuplicateTimeKey};
 use crate::store::table::{DuplicateByTime, Duplicates, Present, Table as _, decode_key};
 use crate::store::txn::Txn;
@@ -15,11 +19,17 @@ use crate::store::txn::Txn;
 /// The most expired records that are deleted when one is written. It is more than one, so that
 /// busy accounts leave little to upkeep (`expire_duplicates`).
 const EXPIRED_PER_RECORD: usize = 4;
+/// The most records of a group.
+const MAX_IN_GROUP: usize = limits::MAX_DUPLICATES >> 8;
+/// The most records above `MAX_IN_GROUP`, which an earlier version wrote, that are deleted when a
+/// record is written.
+const SURPLUS_PER_RECORD: usize = 4;
 
 impl Txn<'_> {
     /// Remembers a message until a time. A later call for the same message replaces the time.
-    /// Writes nothing if `until` is not in the future. A damaged record is replaced: it must not
-    /// keep mail from being delivered.
+    /// Writes nothing if `until` is not in the future. If there are too many records, deletes the
+    /// one of the group that expires first. A damaged record is replaced: it must not keep mail
+    /// from being delivered.
     pub fn remember_duplicate(&mut self, hash: &[u8; 32], until: UtcMillis) -> Result<(), Error> {
         if until <= self.now() {
             return Ok(());
@@ -31,7 +41,7 @@ impl Txn<'_> {
                 self.delete::<DuplicateByTime>(&self.duplicate_time_key(old.until, hash));
             }
             Some(Err(_)) => self.forget_duplicate_times(hash)?,
-            None => {}
+            None => self.make_room_in_group(hash)?,
         }
         self.put::<Duplicates>(&key, &DuplicateRow { until });
         self.put::<DuplicateByTime>(&self.duplicate_time_key(until, hash), &Present);
@@ -61,6 +71,32 @@ impl Txn<'_> {
             self.stage_row(DuplicateByTime::ID, key, None);
         }
         Ok(has_more)
+    }
+
+    /// Deletes the records that expire first in the group of this hash, so that it has room for one
+    /// more. Damaged records are not counted.
+    fn make_room_in_group(&mut self, hash: &[u8; 32]) -> Result<(), Error> {
+        let account = self.account();
+        let (mut first, mut last) = ([0; 32], [u8::MAX; 32]);
+        (first[0], last[0]) = (hash[0], hash[0]);
+        let [first, last] = [first, last].map(|hash| DuplicateKey { account, hash });
+        let (mut read, mut records) = (0, Vec::new());
+        self.keys_or_damage(&KeyRange::<Duplicates>::through(&first, &last), |key, row| {
+            read += 1;
+            if let Ok(key) = key
+                && let Ok(row) = DuplicateRow::from_bytes(Duplicates::ID, &key.encode(), row)
+            {
+                records.push((row.until, key.hash));
+            }
+            Ok(read < MAX_IN_GROUP + SURPLUS_PER_RECORD)
+        })?;
+        records.sort_unstable();
+        let surplus = (records.len() + 1).saturating_sub(MAX_IN_GROUP);
+        for (until, hash) in records.into_iter().take(surplus) {
+            self.delete::<Duplicates>(&DuplicateKey { account, hash });
+            self.delete::<DuplicateByTime>(&self.duplicate_time_key(until, &hash));
+        }
+        Ok(())
     }
 
     /// Deletes the rows by time of a record that does not tell its time. If one stayed, it would

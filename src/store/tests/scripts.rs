@@ -5,6 +5,7 @@ use super::fixture::{DAY, Fixture, MS, fixture};
 use super::*;
 use crate::model::{BlobHash, DataType, ModSeq, ObjectId, ScriptError, SieveScript, limits};
 use crate::store::ScriptFault;
+use crate::store::row::{DuplicateRow, Row as _};
 use crate::store::table::keys::{DuplicateKey, DuplicateTimeKey};
 
 fn fault<T: std::fmt::Debug>(result: Result<T, Error>) -> ScriptFault {
@@ -147,6 +148,46 @@ fn duplicates_are_remembered_until_their_time() {
     assert_eq!(fixture.done(|txn| txn.expire_duplicates(1)), Ok(false));
     let rows = [Table::Duplicates, Table::DuplicateByTime].map(|t| fixture.engine.inner().rows(t));
     assert_eq!(rows, [vec![], vec![]]);
+}
+
+/// RFC 7352 §6.
+#[test]
+fn number_of_duplicates_is_bounded_and_those_that_expire_first_make_room() {
+    let fixture = fixture();
+    let now = fixture.clock.now();
+    // The first byte is that of the group.
+    let hash = |group: u8, n: u8| [&[group, n][..], &[0; 30]].concat().try_into().unwrap();
+    let until = |n: u8| now.after(DAY + u32::from(n) * MS);
+    let remember = |group: u8, n: u8| {
+        fixture.done(|txn| txn.remember_duplicate(&hash(group, n), until(n))).unwrap();
+    };
+    let seen = |group: u8| -> Vec<u8> {
+        let snapshot = fixture.store.snapshot();
+        let is_seen = |n: &u8| snapshot.is_duplicate(ACCOUNT, &hash(group, *n), now).unwrap();
+        (0..=u8::MAX).filter(is_seen).collect()
+    };
+    let share = u8::try_from(limits::MAX_DUPLICATES / 256).unwrap();
+    // In the opposite order, so that the oldest record is not the one that expires first.
+    (0..share).rev().for_each(|n| remember(u8::MAX, n));
+    remember(0, 1);
+    assert_eq!(seen(u8::MAX), (0..share).collect::<Vec<_>>());
+    remember(u8::MAX, 9);
+    remember(u8::MAX, share);
+    assert_eq!((seen(u8::MAX), seen(0)), ((1..=share).collect(), vec![1]));
+    // A record that expires before all others has room, too: the next one takes its place.
+    remember(u8::MAX, 0);
+    assert_eq!(seen(u8::MAX), [0].into_iter().chain(2..=share).collect::<Vec<_>>());
+    // An earlier version wrote more. They become fewer with each record.
+    for n in share + 1..share + 11 {
+        let (hash, until) = (hash(u8::MAX, n), until(n));
+        let key = DuplicateKey { account: ACCOUNT, hash };
+        fixture.write(Table::Duplicates, &key, &DuplicateRow { until }.encode());
+        let key = DuplicateTimeKey { account: ACCOUNT, until: until.into(), hash };
+        fixture.write(Table::DuplicateByTime, &key, &[1]);
+    }
+    (share + 11..share + 14).for_each(|n| remember(u8::MAX, n));
+    assert_eq!(seen(u8::MAX), (14..share + 14).collect::<Vec<_>>());
+    assert!(fixture.store.check().unwrap().is_empty());
 }
 
 #[test]

@@ -23,9 +23,9 @@ pub struct Session {
     pub(super) mode: Mode,
     /// The name that the client gave with LHLO; `None` before LHLO, and after XCLIENT.
     lhlo: Option<String>,
-    /// The attributes of XCLIENT and of XFORWARD commands before it, for the whole session.
+    /// The attributes of XCLIENT, for the whole session.
     peer: ClientInfo,
-    /// The attributes of XCLIENT and XFORWARD, for one transaction.
+    /// The attributes of XCLIENT, and of the XFORWARD commands for the next transaction.
     pub(super) client: ClientInfo,
     /// The transaction, from MAIL on. `None` also while DATA or a chunk is being received: then
     /// `mode` has it.
@@ -374,7 +374,7 @@ impl Session {
     }
 
     fn xforward(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
-        match self.attributes(attributes) {
+        match self.with_attributes(&self.client, attributes) {
             Ok(client) => {
                 self.client = client;
                 self.accept(250, [2, 0, 0], "attributes accepted")
@@ -384,9 +384,10 @@ impl Session {
     }
 
     /// Takes the session back to the time before LHLO: the reply is a greeting (Postfix's XCLIENT).
-    /// What counts towards `max_commands` and `max_errors` stays.
+    /// The attributes of earlier XCLIENT commands stay, and those of XFORWARD go. What counts
+    /// towards `max_commands` and `max_errors` stays, too.
     fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
-        match self.attributes(attributes) {
+        match self.with_attributes(&self.peer, attributes) {
             Ok(client) => {
                 (self.peer, self.lhlo) = (client, None);
                 self.reset();
@@ -397,9 +398,13 @@ impl Session {
         }
     }
 
-    /// Returns the attributes of the client after a command XFORWARD or XCLIENT, or the refusal of
-    /// the command.
-    fn attributes(&self, attributes: Vec<(String, Option<String>)>) -> Result<ClientInfo, Reply> {
+    /// Returns what is known of the client after a command XFORWARD or XCLIENT with these
+    /// attributes, if `known` was known before; or the refusal of the command.
+    fn with_attributes(
+        &self,
+        known: &ClientInfo,
+        attributes: Vec<(String, Option<String>)>,
+    ) -> Result<ClientInfo, Reply> {
         if !self.settings.trusted {
             return Err(Reply::new(
                 550,
@@ -410,7 +415,7 @@ impl Session {
         if self.transaction.is_some() {
             return Err(Reply::new(503, [5, 5, 1], "not allowed within a transaction"));
         }
-        let mut client = self.client.clone();
+        let mut client = known.clone();
         extensions::client(&mut client, attributes)?;
         Ok(client)
     }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Envelope;
+use crate::model::{ClientInfo, Envelope};
 use crate::wire::smtp::Reply;
 
 /// Runs a session with a driver that refuses the recipient `unknown@`, and answers "over quota" to
@@ -142,6 +142,22 @@ fn envelope_has_the_parameters_that_the_client_sent() {
     // XFORWARD applies to one message.
     assert_eq!(messages[1].0.client.ident, None);
     assert_eq!(messages[1].1, b"");
+}
+
+#[test]
+fn xclient_drops_the_attributes_of_xforward_and_keeps_those_of_xclient() {
+    let settings = Settings { trusted: true, ..small() };
+    let dialog = b"XCLIENT NAME=first.example LOGIN=ann\r\nLHLO mta.example\r\n\
+        XFORWARD ADDR=192.0.2.7 IDENT=4F1 HELO=spike.example\r\n\
+        XCLIENT NAME=second.example\r\nLHLO mta.example\r\n\
+        MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nDATA\r\n.\r\n";
+    let (_, messages) = drive(&[dialog], settings);
+    let expected = ClientInfo {
+        name: Some("second.example".into()),
+        login: Some("ann".into()),
+        ..ClientInfo::default()
+    };
+    assert_eq!(messages[0].0.client, expected);
 }
 
 const DIALOG: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\n\

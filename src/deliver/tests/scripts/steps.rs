@@ -4,11 +4,6 @@
 use super::*;
 use crate::model::limits;
 
-/// Returns a path with more levels than a mailbox may have (`limits::MAX_MAILBOX_DEPTH`).
-fn deep_path() -> String {
-    vec!["deep"; limits::MAX_MAILBOX_DEPTH + 2].join("/")
-}
-
 /// RFC 5228 §2.10.6.
 #[test]
 fn warnings_of_a_run_are_steps_of_the_decision() {
@@ -101,6 +96,23 @@ fn owner_learns_if_the_mailbox_of_a_copy_cannot_be_created() {
         assert!(steps.iter().any(|step| step.contains("could not be created")), "{steps:?}");
         fixture.assert_clean();
     }
+}
+
+/// The quota has room for the message, and for no copy.
+#[test]
+fn owner_learns_that_a_copy_is_not_filed_if_its_mailbox_cannot_be_created_and_the_quota_is_full() {
+    let fixture = fixture();
+    let path = deep_path();
+    fixture.activate(&format!(
+        "require [\"vacation\", \"fcc\", \"mailbox\"];\n\
+         vacation :fcc \"{path}\" :create \"Away\";"
+    ));
+    fixture.directory.update(fixture.ann, |row| row.quota_emails = Some(1)).unwrap();
+    fixture.deliver_letter();
+    assert_eq!((fixture.stored(), fixture.queued().len()), (vec!["Inbox".to_owned()], 1));
+    let [(line, text)] = <[(u32, String); 1]>::try_from(fixture.errors()).unwrap();
+    assert_eq!((line, text.ends_with(": no copy is filed")), (2, true), "{text}");
+    fixture.assert_clean();
 }
 
 /// RFC 5429 §2.4. The redirect is not sent, since the message was here before.

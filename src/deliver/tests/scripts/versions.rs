@@ -80,6 +80,48 @@ fn mailbox_that_is_created_gets_one_version_of_the_message() {
     fixture.assert_clean();
 }
 
+/// RFC 5228 §2.10.3. The Inbox takes the place of a mailbox that cannot be created.
+#[test]
+fn inbox_gets_one_version_of_the_message_in_place_of_mailboxes() {
+    let (one, two) = (deep_path(), format!("{}/two", deep_path()));
+    let require = "require [\"fileinto\", \"mailbox\", \"copy\", \"editheader\", \"imap4flags\"];";
+    let edit = "addheader \"X-A\" \"1\";";
+    for (commands, stored, is_edited) in [
+        // The version that is kept is stored, with the flags of the other one.
+        (
+            format!("fileinto :copy :flags \"\\\\Seen\" :create \"{one}\"; {edit} keep;"),
+            &["Inbox $seen"][..],
+            true,
+        ),
+        (format!("keep; {edit} fileinto :create \"{one}\";"), &["Inbox"], false),
+        // Of several others, the last one.
+        (
+            format!("fileinto :create \"{one}\"; {edit} fileinto :create \"{two}\";"),
+            &["Inbox"],
+            true,
+        ),
+        // A version that has a mailbox stays there.
+        (
+            format!(
+                "fileinto \"Archive\"; fileinto :create \"{one}\"; {edit} \
+                 fileinto :create \"{two}\";"
+            ),
+            &["Archive", "Inbox"],
+            true,
+        ),
+    ] {
+        let fixture = fixture();
+        fixture.activate(&format!("{require}\n{commands}"));
+        assert!(fixture.deliver_letter().starts_with("250 filed"));
+        let mut found = fixture.stored();
+        found.sort();
+        assert_eq!(found, stored, "{commands}");
+        let edited = fixture.texts().iter().filter(|text| text.contains("X-A")).count();
+        assert_eq!(edited, usize::from(is_edited), "{commands}");
+        fixture.assert_clean();
+    }
+}
+
 /// Runs `edits` before `vacation`, and another edit after it. Returns the reply's text and the
 /// reason for none.
 fn answer(edits: &str, message: &str) -> (Option<String>, String) {

@@ -73,6 +73,40 @@ async fn unfinished_scram_login_counts_as_failed() {
     assert!(eve.say(&first).await.starts_with("NO (TRYLATER) "));
 }
 
+/// The row of the account is damaged when the client begins to log in, or only when it proves that
+/// it has the password.
+#[tokio::test]
+async fn scram_login_that_cannot_be_checked_is_not_counted_as_failed() {
+    let server = server(ManageSieveSettings::default(), 99).await;
+    let [(key, row)] = <[_; 1]>::try_from(server.engine.rows(Table::Accounts)).unwrap();
+    let damaged = || (key.clone(), vec![99]);
+    let client = crate::wire::sasl::client::Client::new("ann@example.org", "s3cret");
+    let first = format!("AUTHENTICATE \"SCRAM-SHA-256\" \"{}\"", STANDARD.encode(client.first()));
+    let proof = |challenge: &str| {
+        let challenge = STANDARD.decode(challenge.trim().trim_matches('"')).unwrap();
+        format!("\"{}\"", STANDARD.encode(client.last(&challenge)))
+    };
+    server.write_account_row(damaged()).await;
+    for n in 0..=MAX_FAILURES_OF_SOURCE {
+        let mut ann = Client::greeted(&server).await;
+        let answer = ann.say(&first).await;
+        assert!(answer.contains("could not be checked"), "{n}: {answer}");
+    }
+    for n in 0..=MAX_FAILURES_OF_SOURCE {
+        server.write_account_row((key.clone(), row.clone())).await;
+        let mut ann = Client::greeted(&server).await;
+        let challenge = ann.say(&first).await;
+        assert!(challenge.starts_with('"'), "{n}: {challenge}");
+        server.write_account_row(damaged()).await;
+        let answer = ann.say(&proof(&challenge)).await;
+        assert!(answer.contains("could not be checked"), "{n}: {answer}");
+    }
+    server.write_account_row((key.clone(), row.clone())).await;
+    let mut ann = Client::greeted(&server).await;
+    let challenge = ann.say(&first).await;
+    assert!(ann.say(&proof(&challenge)).await.starts_with("OK "));
+}
+
 #[tokio::test]
 async fn login_ends_when_its_password_is_removed() {
     let server = server(ManageSieveSettings::default(), 9).await;

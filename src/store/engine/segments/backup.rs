@@ -84,10 +84,7 @@ fn copy_to(backups: &Path, id: u32, earlier: &[u32], ends: &SegmentEnds) -> io::
 }
 
 fn failed(error: &io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::StorageFull => Error::Full,
-        _ => Error::Io(format!("segments of the backup: {error}")),
-    }
+    Error::of_write("segments of the backup", error)
 }
 
 /// Makes the directory of the segments if there is none. Then a version without segments made the

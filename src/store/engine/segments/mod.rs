@@ -147,7 +147,7 @@ impl Segments {
     ///
     /// # Errors
     /// `Open`.
-    pub(super) fn open(
+    pub(in crate::store) fn open(
         engine: &Path,
         options: &Options,
         is_read_only: bool,
@@ -474,11 +474,7 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Makes the error for an append that failed. A full disk, an exceeded quota and a limit on the
-/// size of files are temporary (`Full`): nothing names what was written.
+/// Makes the error for an append that failed. `Full` is temporary: nothing names what was written.
 fn append_error(error: &io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::Full,
-        _ => Error::Io(format!("segment: {error}")),
-    }
+    Error::of_write("segment", error)
 }
