@@ -10,7 +10,7 @@
 //!   the body. A report within a forwarded message does not count, nor one in a message that
 //!   answers or forwards another.
 
-use super::header::{Field, Header, first};
+use super::header::{Field, Header, part_fields};
 use super::parse::media;
 use super::subject::is_reply_or_forward;
 use crate::model::limits;
@@ -44,7 +44,9 @@ pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
             let body = header.raw().get(header.body_offset()..).unwrap_or_default();
             let body = body.get(..limits::MAX_REPORT_SEARCH_BYTES).unwrap_or(body);
             parts(body, &boundary)
-                .filter_map(|part| BodyHeader::of(|name| first(part, name)))
+                .filter_map(|part| {
+                    BodyHeader::of(|name| part_fields(part).find(|one| one.is(name)))
+                })
                 .find_map(|part| part.evidence())
         }
     };
@@ -188,6 +190,8 @@ mod tests {
              name=receiver.example!example.org!1795132800!1795219199.tar",
             "Content-Type: message/rfc822\r\n\r\nContent-Type: application/tlsrpt+json",
             "Content-Type: text/plain\r\n\r\nContent-Type: application/tlsrpt+json",
+            // The part has no header (RFC 2046 §5.1).
+            "\r\nContent-Type: application/tlsrpt+json",
         ] {
             assert_eq!(evidence(mixed("", part).as_bytes()), None, "{part}");
         }

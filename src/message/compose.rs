@@ -22,6 +22,7 @@ use mail_builder::mime::MimePart;
 use super::entity::entity;
 use super::header::body_offset;
 use super::line::one_line;
+use super::refs::is_writable;
 use crate::model;
 use crate::model::{EmailAddress, UtcMillis};
 
@@ -203,12 +204,7 @@ fn addr_spec(email: &str) -> String {
 
 /// Returns a message id if it can be written; otherwise the empty text.
 fn clean_id(id: &str) -> String {
-    let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
-    if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES {
-        id.to_owned()
-    } else {
-        String::new()
-    }
+    if is_writable(id) { id.to_owned() } else { String::new() }
 }
 
 fn cut(text: &str, max: usize) -> String {
@@ -326,12 +322,43 @@ mod tests {
             built("Just away: back soon\n").contains("Content-Type: text/plain; charset=utf-8")
         );
         assert!(built("Just away: back soon\n").ends_with("\r\n\r\nJust away: back soon\r\n"));
+        // A name in lower case and a comment (RFC 2045 §6.1) do not hide the encoding.
+        for value in ["base64", "BASE64 (MIME)"] {
+            let text = built(&format!("content-transfer-encoding: {value}\n\nYXdheQ==\n"));
+            let head = text.split_once("\r\n\r\n").unwrap().0.to_ascii_lowercase();
+            assert_eq!(head.matches("content-transfer-encoding: base64\r").count(), 1, "{text}");
+            assert_eq!(head.matches("content-transfer-encoding").count(), 1, "{text}");
+            let read = crate::message::Message::parse(text.as_bytes()).texts(99).join("");
+            assert_eq!(read, "away", "{text}");
+        }
+        // Each blank of a boundary counts (RFC 2046 §5.1.1), also where the field is folded.
+        let folded = format!("x=\"{}\"; boundary=\"a  b\"", "y".repeat(40));
+        for params in ["boundary=\"a  b\"", &folded] {
+            let text = built(&format!(
+                "Content-Type: multipart/mixed; {params}\n\n\
+                 --a  b\n\none\n--a  b\n\ntwo\n--a  b--\n"
+            ));
+            assert_eq!(crate::message::Message::parse(text.as_bytes()).parts().len(), 3, "{text}");
+        }
         // A value of the entity cannot begin another field.
         let evil = built(
             "Content-Type: text/plain; x=\"a\rBcc: eve@example.com\"\nContent-X: \u{fc}\n\nx\n",
         );
         let head = evil.split_once("\r\n\r\n").unwrap().0;
         assert!(!head.contains("\nBcc") && !head.contains("Content-X"), "{head}");
+    }
+
+    /// RFC 5322 §2.1.1: a line has at most 998 bytes.
+    #[test]
+    fn long_ids_are_written_in_lines_that_are_not_too_long() {
+        for length in [900, 901, 998] {
+            let ids = vec!["x".repeat(length); 2];
+            let message_id = ids.concat()[..length].to_owned();
+            let draft = Draft { message_id, in_reply_to: ids.clone(), references: ids, ..plain() };
+            let raw = String::from_utf8(build(&draft)).unwrap();
+            assert!(raw.split("\r\n").all(|line| line.len() <= 998), "{raw}");
+            assert_eq!(raw.matches("xxx>").count(), if length == 900 { 5 } else { 0 }, "{raw}");
+        }
     }
 
     #[test]

@@ -69,12 +69,12 @@ fn begins_with_month(word: &str, name: &str) -> bool {
 }
 
 /// Completes a year of two or three digits (RFC 5322 §4.3); `None` for other lengths than two to
-/// four.
+/// four, and before 1900 (§3.3).
 fn complete_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
         2 | 3 => number.checked_add(1900),
-        4 => Some(number),
+        4 => Some(number).filter(|year| *year >= 1900),
         _ => None,
     }
 }
@@ -148,9 +148,15 @@ mod tests {
                 .map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
             assert_eq!(read, Some((at.to_owned(), zone)), "{text}");
         }
-        for text in
-            ["", "Nov", "31 Feb 2026 10:00", "21 Nov 2026", "21 Nov 2026 25:00", "0 Nov 2026 10:00"]
-        {
+        for text in [
+            "",
+            "Nov",
+            "31 Feb 2026 10:00",
+            "21 Nov 2026",
+            "21 Nov 2026 25:00",
+            "0 Nov 2026 10:00",
+            "21 Nov 1899 10:00",
+        ] {
             assert_eq!(parse_obsolete(text.as_bytes()), None, "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that relays accept it. The
-//! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes.
+//! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes (RFC
+//! 5322 §2.1.1).
 //!
 //! - A part that needs an encoding becomes quoted-printable, unless it names quoted-printable,
 //!   base64 or uuencode.
@@ -7,23 +8,23 @@
 //!   broken.
 //! - If the content is still not ASCII, it is declared as 8-bit.
 
-use super::decode::{IDENTITY, encoding_named};
+use super::decode::{BASE64, IDENTITY, QUOTED_PRINTABLE, UUENCODE, encoding_named};
 use super::encode::quoted_printable;
-use super::header::{Field, body_offset, fields};
-use super::line::one_line;
+use super::header::{body_offset, fields};
 use super::parse::Message;
 use crate::model::PartOffsets;
 
-/// Fields with a longer value are dropped. Others, with their names, fit into a line.
+/// Fields with a longer name or value are dropped. Others fit into a line.
+const MAX_NAME_BYTES: usize = 76;
 const MAX_FIELD_BYTES: usize = 900;
 const MAX_LINE_BYTES: usize = 998;
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
-/// ASCII or too long is dropped. The type is added if it is missing; an encoding of the whole
-/// entity other than quoted-printable, base64 and uuencode is replaced by 7bit or 8bit. A text
-/// without any `Content-` field is all content. `text` must be in CRLF lines without controls other
-/// than tabs.
+/// ASCII or too long is dropped. The type is added if it is missing. The last field is
+/// `Content-Transfer-Encoding`, in this case: an encoding of the whole entity other than
+/// quoted-printable, base64 and uuencode is replaced by 7bit or 8bit. A text without any `Content-`
+/// field is all content. `text` must be in CRLF lines without controls other than tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =
@@ -36,39 +37,45 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
         format!("Content-Type: {DEFAULT_TYPE}\r\n\r\n{text}")
     });
     let mut kept_fields: Vec<(String, String)> = Vec::new();
-    for field in fields(whole.as_bytes()) {
+    for field in fields(whole.as_bytes()).filter(|field| !field.is("Content-Transfer-Encoding")) {
         let name = String::from_utf8_lossy(field.name).into_owned();
-        let value = one_line(&field.unfolded());
+        // Blanks are kept: in a quoted boundary each one counts.
+        let value = field.unfolded();
         let is_repeated = kept_fields.iter().any(|(kept, _)| kept.eq_ignore_ascii_case(&name));
         if is_content_field(&name)
             && !is_repeated
+            && name.len() <= MAX_NAME_BYTES
             && value.is_ascii()
             && value.len() <= MAX_FIELD_BYTES
         {
             kept_fields.push((name, value));
         }
     }
-    let has = |wanted: &str| kept_fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
-    let (has_type, has_encoding) = (has("Content-Type"), has("Content-Transfer-Encoding"));
-    let content = break_lines(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
-    if !has_type {
+    if !kept_fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type")) {
         kept_fields.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
-    let names_encoding = |(name, value): &(String, String)| {
-        let field = Field::new(name.as_bytes(), value.as_bytes());
-        field.is("Content-Transfer-Encoding")
-            && encoding_named(&field.without_comments()).is_some_and(|known| known != IDENTITY)
-    };
-    if kept_fields.iter().any(names_encoding) {
+    let content = break_lines(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
+    let (encoding, content) = match whole_encoding(&whole) {
         // Encoded content is ASCII; other characters never belonged to it.
-        return (kept_fields, content.chars().filter(char::is_ascii).collect());
-    }
-    if has_encoding {
-        kept_fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
-    }
-    let bits = if content.is_ascii() { "7bit" } else { "8bit" };
-    kept_fields.push(("Content-Transfer-Encoding".into(), bits.into()));
+        Some(encoding) => (encoding, content.chars().filter(char::is_ascii).collect()),
+        None if content.is_ascii() => ("7bit", content),
+        None => ("8bit", content),
+    };
+    // `mail_builder` adds another field unless the name is written like this.
+    kept_fields.push(("Content-Transfer-Encoding".into(), encoding.into()));
     (kept_fields, content)
+}
+
+/// Returns the usual name of the encoding of the whole entity; `None` if it is neither
+/// quoted-printable nor base64 nor uuencode.
+fn whole_encoding(text: &str) -> Option<&'static str> {
+    let field = fields(text.as_bytes()).find(|field| field.is("Content-Transfer-Encoding"))?;
+    match encoding_named(&field.without_comments())? {
+        QUOTED_PRINTABLE => Some("quoted-printable"),
+        BASE64 => Some("base64"),
+        UUENCODE => Some("x-uuencode"),
+        _ => None,
+    }
 }
 
 /// Encodes the parts that need it, and leaves all other bytes as they are.
@@ -178,8 +185,8 @@ mod tests {
         let coded = "begin 644 cat.txt\n#0V%T\n`\nend\n";
         for (encoding, content, expected) in [
             ("x-uuencode", coded, "x-uuencode"),
-            ("UUENCODE", coded, "UUENCODE"),
-            ("base64 (a cat)", "Q2F0\n", "base64 (a cat)"),
+            ("UUENCODE", coded, "x-uuencode"),
+            ("base64 (a cat)", "Q2F0\n", "base64"),
             ("quoted-printable", "Cat=\n", "quoted-printable"),
             ("binary", "Cat\n", "7bit"),
             ("x-odd", "Cat\n", "7bit"),
@@ -193,6 +200,15 @@ mod tests {
             let parsed = Message::parse(whole.as_bytes());
             let decoded = parsed.decoded(0).unwrap();
             assert_eq!(String::from_utf8_lossy(&decoded).trim_end(), "Cat", "{encoding}");
+        }
+    }
+
+    #[test]
+    fn long_name_of_a_field_is_dropped() {
+        let name = |length: usize| format!("Content-{}", "x".repeat(length - "Content-".len()));
+        for (length, count) in [(MAX_NAME_BYTES, 3), (MAX_NAME_BYTES + 1, 2), (2000, 2)] {
+            let (fields, _) = entity(&format!("{}: x\r\n\r\naway\r\n", name(length)));
+            assert_eq!(fields.len(), count, "{fields:?}");
         }
     }
 
@@ -213,7 +229,8 @@ mod tests {
         fn any_entity_becomes_short_lines_with_type_and_encoding(
             text in concat!(
                 "(Content-Type: (text/plain|multipart/mixed; boundary=b|message/rfc822)\r\n)?",
-                "(Content-Transfer-Encoding: (base64|8bit|x)\r\n)?",
+                "(content-transfer-encoding: (base64|8bit|x|base64 \\(MIME\\))\r\n)?",
+                "(Content-[a-z]{1,99}: [a-z ]{0,40}\r\n)?",
                 "(\r\n)?(--b\r\n|[a-zü =.\t]{0,40}\r\n|\r\n){0,9}",
             ),
             long in 0usize..3000,
@@ -223,7 +240,13 @@ mod tests {
             let is_line =
                 |line: &str| line.len() <= MAX_LINE_BYTES && !line.contains(['\r', '\n']);
             prop_assert!(content.split("\r\n").all(is_line));
-            let count = |name: &str| fields.iter().filter(|(field, _)| field == name).count();
+            let is_short = |(name, value): &(String, String)| {
+                name.len() + 2 + value.len() <= MAX_LINE_BYTES && is_line(value)
+            };
+            prop_assert!(fields.iter().all(is_short), "{:?}", fields);
+            let count = |name: &str| {
+                fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name)).count()
+            };
             prop_assert_eq!((count("Content-Type"), count("Content-Transfer-Encoding")), (1, 1));
         }
     }

@@ -63,11 +63,18 @@ pub fn is_message(raw: &[u8]) -> bool {
     first.contains(&b':') && !first.contains(&0) && has_common_field(trimmed(raw))
 }
 
-/// Returns where the header begins: after a byte order mark, blank lines and `From ` lines of
-/// mailbox files (quoted or not), if a header with one of the common fields follows them, and they
-/// are not longer than `limits::MAX_PREAMBLE_BYTES`; otherwise 0.
+/// Returns where the header begins: after the `preamble`, if a header with one of the common fields
+/// follows it; otherwise 0.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
+    let start = preamble(raw);
+    let rest = raw.get(start..).unwrap_or_default();
+    if start > 0 && begins_with_field(rest) && has_common_field(rest) { start } else { 0 }
+}
+
+/// Returns the length of a byte order mark, blank lines and `From ` lines of mailbox files (quoted
+/// or not) at the beginning; 0 if they are longer than `limits::MAX_PREAMBLE_BYTES`.
+fn preamble(raw: &[u8]) -> usize {
     // What is skipped begins with no letter or digit other than the F of `From `.
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
         return 0;
@@ -76,18 +83,13 @@ pub fn start(raw: &[u8]) -> usize {
     loop {
         let (line, after) = split_line(rest);
         let skipped = raw.len().saturating_sub(rest.len());
-        if line.is_empty() || skipped > limits::MAX_PREAMBLE_BYTES {
+        if skipped > limits::MAX_PREAMBLE_BYTES {
             return 0;
         }
-        if is_blank(line) || is_mailbox_line(line) {
-            rest = after;
-        } else {
-            return if skipped > 0 && field(line).is_some() && has_common_field(rest) {
-                skipped
-            } else {
-                0
-            };
+        if line.is_empty() || !(is_blank(line) || is_mailbox_line(line)) {
+            return skipped;
         }
+        rest = after;
     }
 }
 
@@ -134,10 +136,8 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
 /// `limits::MAX_HEADER_BYTES`.
 #[must_use]
 pub fn has_whole_header(beginning: &[u8]) -> bool {
-    // Blank lines at the beginning may be a preamble, which `start` finds only with more bytes.
-    let blank =
-        beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
-    let header = beginning.get(start(beginning).max(blank)..).unwrap_or_default();
+    // Whether the header begins after a preamble, more bytes may tell (`start`).
+    let header = beginning.get(preamble(beginning)..).unwrap_or_default();
     beginning.len() >= limits::MAX_HEADER_BYTES
         || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
 }
@@ -148,33 +148,26 @@ pub fn has_whole_header(beginning: &[u8]) -> bool {
 pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     let raw = trimmed(raw);
     let mut out = Vec::new();
-    let (mut rest, mut in_dropped_field, mut has_dropped) = (raw, false, false);
-    while !rest.is_empty() {
-        let (line, after) = split_line(rest);
-        if ends_header(line) {
-            break;
-        }
-        // A line that begins with a blank continues the field before it.
-        if !matches!(line.first(), Some(b' ' | b'\t')) {
-            in_dropped_field =
-                field(line).is_some_and(|field| names.iter().any(|name| field.is(name)));
-        }
-        has_dropped |= in_dropped_field;
-        if !in_dropped_field {
+    let mut has_dropped = false;
+    // The colon of a field may stand in a folded line.
+    let mut lines = FoldedLines { rest: raw, left: usize::MAX };
+    for line in lines.by_ref() {
+        if field(line).is_some_and(|field| names.iter().any(|name| field.is(name))) {
+            has_dropped = true;
+        } else {
             out.extend_from_slice(line);
         }
-        rest = after;
     }
     if !has_dropped {
         return Cow::Borrowed(raw);
     }
-    out.extend_from_slice(rest);
+    out.extend_from_slice(lines.rest);
     Cow::Owned(out)
 }
 
-/// The lines of a header within the bounds, each joined with the folded lines that continue it. A
-/// line of blanks does not continue a field if neither a folded line nor a field follows it. Lines
-/// that are no field are included.
+/// The lines of a header, within the bounds unless these are lifted, each joined with the folded
+/// lines that continue it. A line of blanks does not continue a field if neither a folded line nor
+/// a field follows it. Lines that are no field are included.
 struct FoldedLines<'a> {
     rest: &'a [u8],
     left: usize,

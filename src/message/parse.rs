@@ -30,7 +30,7 @@ pub(super) use charset::CharsetCodec;
 pub use structure::BodyValue;
 pub use structure::{Part, Structure};
 pub(super) use value::readable;
-pub use value::{addresses, comparable_text, date, groups, media, text};
+pub use value::{addresses, all_addresses, comparable_text, date, groups, media, text};
 
 /// Decodes the content of a text part by the charset that its Content-Type names. Without a known
 /// one, the text is UTF-8, or else windows-1252.

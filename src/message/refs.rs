@@ -7,6 +7,9 @@ use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
+/// Longest id that is written: with the name of its field, it fits into a line of 998 bytes.
+const MAX_WRITTEN_BYTES: usize = 900;
+
 /// Returns the ids in the value of a field, in order, without angle brackets.
 ///
 /// - Of more than `limits::MAX_FIELD_ADDRESSES` ids, or in a value of more than
@@ -89,6 +92,25 @@ fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str
     None
 }
 
+/// Whether an id can be written between angle brackets as RFC 5322 §3.6.4 has it, and in a line of
+/// 998 bytes (§2.1.1).
+pub(super) fn is_writable(id: &str) -> bool {
+    (1..=MAX_WRITTEN_BYTES).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte))
+}
+
+/// Returns those ids of other messages that can be written into In-Reply-To or References. Left out
+/// are ids that `message_ids` returns although they cannot be written: ids that are not ASCII (RFC
+/// 6532 §3.3), too long, or have blanks or brackets in quotes (RFC 5322 §4.5.4). Of more than
+/// `limits::MAX_FIELD_ADDRESSES`, those in the middle are left out. Texts that are no ids stay.
+#[must_use]
+pub fn writable(ids: Vec<String>) -> Vec<String> {
+    let mut kept = Ends::new(limits::MAX_FIELD_ADDRESSES);
+    let was_read = |id: &str| message_ids(format!("<{id}>").as_bytes()) == [id];
+    ids.into_iter().filter(|id| is_writable(id) || !was_read(id)).for_each(|id| kept.push(id));
+    kept.finish()
+}
+
 /// Returns the ids of Message-ID, In-Reply-To and References, each once; of more than
 /// `limits::MAX_THREADING_IDS` the first and the last.
 #[must_use]
@@ -169,6 +191,8 @@ fn keyed(key: &[u8; 32], context: &[u8], value: &[u8]) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -249,5 +273,26 @@ mod tests {
         assert_ne!(key, thread_keys(&ids, "Dinner", &secrets));
         assert_ne!(key, thread_keys(&ids, "lunch", &other_secrets));
         assert!(thread_keys(&[], "lunch", &secrets).is_empty());
+    }
+
+    #[test]
+    fn texts_that_are_no_ids_are_not_left_out() {
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
+        let long = "x".repeat(limits::MAX_MESSAGE_ID_BYTES);
+        let left_out = ids(&["j\u{fc}rgen@x", "caf\u{fffd}@x", "\"a b\"@x", "\"a>b\"@x", &long]);
+        assert!(writable(left_out).is_empty());
+        let kept = ids(&["a@x", "a b@x", "<b@x>", "", "a@x\r\nBcc: b", &format!("{long}x")]);
+        assert_eq!(writable(kept.clone()), kept);
+    }
+
+    proptest! {
+        /// A client may give the ids back that it was given.
+        #[test]
+        fn any_ids_that_are_read_can_be_written_or_are_left_out(
+            value in "([<> a@x\"\\\\]|\u{fc}|\t|\u{85}|<a@x>|<\"| b\"@x>|x{901}){0,40}",
+        ) {
+            let kept = writable(message_ids(value.as_bytes()));
+            prop_assert!(kept.iter().all(|id| is_writable(id)), "{:?}", kept);
+        }
     }
 }

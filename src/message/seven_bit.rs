@@ -10,6 +10,8 @@
 //! - A message is not converted if it has bytes that are not ASCII
 //!   - in a header (RFC 6532), or in a `multipart/signed` (RFC 1847 §2.1);
 //!   - in a part whose encoding is base64 or unknown, unless it is a multipart or a message;
+//!   - in a `message/` type that must not be encoded and is no message, such as
+//!     `message/delivery-status` (RFC 3464 §2.1, RFC 2045 §6.4);
 //!   - deeper than `limits::MAX_MIME_DEPTH`;
 //!   - in a multipart that has no boundary, one that is too long, or more than
 //!     `limits::MAX_MIME_PARTS` delimiters.
@@ -52,10 +54,17 @@ fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         write_header(header, "7bit", out);
         return parts(body, &boundary, depth, out);
     }
-    // A `message/partial` holds a piece of a message (RFC 2046 §5.2.2), so it is encoded whole.
-    if media.starts_with("message/") && media != "message/partial" {
+    if matches!(media.as_str(), "message/rfc822" | "message/global") {
         write_header(header, "7bit", out);
         return write_entity(body, depth.saturating_add(1), out);
+    }
+    // Of the others, these may be encoded: those for internationalized mail (RFC 6533 §3 and 4),
+    // and a `message/partial`, which holds a piece of a message (RFC 2046 §5.2.2).
+    if media.starts_with("message/")
+        && !media.starts_with("message/global-")
+        && media != "message/partial"
+    {
+        return None;
     }
     match encoding_named(&encoding) {
         Some(IDENTITY) => {
@@ -238,9 +247,25 @@ mod tests {
             "Content-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
             "Content-Type: multipart/mixed\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
             "Content-Transfer-Encoding: base64\r\n\r\nGrüße\r\n",
+            "Content-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx\r\n\r\n\
+             Final-Recipient: rfc822; a=b@x\r\nDiagnostic-Code: smtp; 550 Empfänger\r\n",
+            "Content-Type: message/disposition-notification\r\n\r\nReporting-UA: ü\r\n",
         ] {
             assert_eq!(to_seven_bit(raw.as_bytes()), None, "{raw}");
         }
+    }
+
+    /// RFC 6533 §3 and 4.
+    #[test]
+    fn report_for_internationalized_mail_is_encoded_whole() {
+        let header = "Content-Type: message/global-delivery-status\r\n";
+        let status = "Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: utf-8; ü=b@x\r\n";
+        let converted = to_seven_bit(format!("{header}\r\n{status}").as_bytes()).unwrap();
+        let wanted = format!(
+            "{header}Content-Transfer-Encoding: quoted-printable\r\n\r\n{}",
+            status.replace("ü=b", "=C3=BC=3Db")
+        );
+        assert_eq!(String::from_utf8(converted).unwrap(), wanted);
     }
 
     /// A word, bytes that must be escaped, escapes, a soft line break, a space, and a line end.

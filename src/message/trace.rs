@@ -77,16 +77,23 @@ pub fn received_count(header: &Header<'_>) -> usize {
 }
 
 /// Returns the queue id of the sending server, cut to 64 characters: IDENT of XFORWARD, or else the
-/// `id` of the topmost Received field. `None` if there is neither.
+/// `id` of the topmost Received field. `None` if there is neither. In Received (RFC 5321 §4.4) the
+/// name after `from` and the address after `for` do not count, which others choose.
 #[must_use]
 pub fn queue_id(header: &Header<'_>, envelope: &Envelope) -> Option<String> {
     if let Some(ident) = &envelope.client.ident {
         return Some(word(ident, 64));
     }
     let received = header.first("Received")?.without_comments();
-    let mut words = received.split([' ', '\t', ';']).filter(|word| !word.is_empty());
-    words.by_ref().find(|word| word.eq_ignore_ascii_case("id"))?;
-    words.next().map(|id| word(id, 64))
+    let words: Vec<&str> =
+        received.split([' ', '\t', ';']).filter(|word| !word.is_empty()).collect();
+    let is = |word: &&str, keyword: &str| word.eq_ignore_ascii_case(keyword);
+    let start = if words.first().is_some_and(|word| is(word, "from")) { 2 } else { 0 };
+    let end = words.iter().rposition(|word| is(word, "for")).unwrap_or(words.len());
+    let clauses = words.get(start..end)?;
+    // A name of several words may have an `id`, too.
+    let at = clauses.iter().rposition(|word| is(word, "id"))?;
+    clauses.get(at.checked_add(1)?).map(|id| word(id, 64))
 }
 
 #[cfg(test)]
@@ -161,5 +168,21 @@ mod tests {
         let header = Header::split(raw);
         assert_eq!(queue_id(&header, &Envelope::default()).as_deref(), Some("4F1AB"));
         assert_eq!(received_count(&header), 2);
+        for (value, wanted) in [
+            (
+                "from id (unknown [192.0.2.1]) by d (Postfix) with ESMTP id 4F1AB; Sat",
+                Some("4F1AB"),
+            ),
+            ("from x id evil (unknown) by d with ESMTP id 4F1AB for <a@x>; Sat", Some("4F1AB")),
+            ("by d with ESMTP id 4F1AB for <\"a id evil\"@x>; Sat", Some("4F1AB")),
+            ("from id by d; Sat", None),
+            ("from id", None),
+            ("by d with ESMTP id", None),
+            ("for id", None),
+        ] {
+            let raw = format!("Received: {value}\r\n\r\n");
+            let found = queue_id(&Header::split(raw.as_bytes()), &Envelope::default());
+            assert_eq!(found.as_deref(), wanted, "{value}");
+        }
     }
 }

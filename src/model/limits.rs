@@ -80,8 +80,9 @@ pub const MAX_PREAMBLE_BYTES: usize = 4096;
 /// Lines that look like header fields, in all parts of a message together. After them no more parts
 /// are searched for.
 pub const MAX_PART_FIELDS: usize = 500_000;
-/// Addresses and groups in one field, where a run of addresses outside of groups counts as a group;
-/// also ids, URLs or language tags in one field, and the search tokens of a message that are texts.
+/// Addresses and groups in one field, where a run of addresses outside of groups does not count as
+/// a group; also ids, URLs or language tags in one field, and the search tokens of a message that
+/// are texts.
 pub const MAX_FIELD_ADDRESSES: usize = 1000;
 /// RFC 8621 §4.1.4.
 pub const MAX_PREVIEW_CHARS: usize = 256;

@@ -4,7 +4,7 @@
 //! - Reports that come back later change the status too. Strangers can send them, so a report
 //!   counts only if it names both the message and a recipient.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::Address;
 use super::clock::UtcMillis;
@@ -127,11 +127,12 @@ impl EmailSubmission {
         let is_equal = |reported: &Option<String>, sent: Option<&str>| {
             sent.is_some() && reported.as_deref() == sent
         };
+        let names_recipient = || {
+            let named = report.by_address();
+            self.rcpt_to.iter().any(|to| to.sent_to().any(|one| named.contains_key(&one)))
+        };
         (is_equal(&report.message_id, own_id) || is_equal(&report.envid, sent_envid))
-            && report
-                .recipients
-                .iter()
-                .any(|reported| self.rcpt_to.iter().any(|to| to.is_named_in(reported)))
+            && names_recipient()
     }
 
     /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). The caller
@@ -142,11 +143,12 @@ impl EmailSubmission {
         if self.undo == UndoStatus::Canceled {
             return;
         }
+        let named = report.by_address();
         for to in &mut self.rcpt_to {
-            let matching: Vec<&ReturnedRecipient> =
-                report.recipients.iter().filter(|reported| to.is_named_in(reported)).collect();
+            let matching: BTreeSet<usize> =
+                to.sent_to().filter_map(|one| named.get(&one)).flatten().copied().collect();
             let status = &mut to.status;
-            for reported in matching {
+            for reported in matching.into_iter().filter_map(|at| report.recipients.get(at)) {
                 if status.delivered != DeliveryState::Queued
                     && let Some((delivered, reply)) = &reported.delivered
                 {
@@ -167,17 +169,29 @@ impl EmailSubmission {
     }
 }
 
+impl ReturnedReport {
+    /// Returns the indexes of the recipients with each folded address.
+    fn by_address(&self) -> BTreeMap<Address, Vec<usize>> {
+        let mut named: BTreeMap<Address, Vec<usize>> = BTreeMap::new();
+        for (at, recipient) in self.recipients.iter().enumerate() {
+            for address in &recipient.addresses {
+                named.entry(address.folded()).or_default().push(at);
+            }
+        }
+        named
+    }
+}
+
 impl SubmissionRecipient {
-    /// Whether a report names this recipient, by the path or by ORCPT (RFC 3461 §4.2).
-    fn is_named_in(&self, reported: &ReturnedRecipient) -> bool {
+    /// The folded addresses by which a report may name this recipient: ORCPT (RFC 3461 §4.2) and
+    /// the path.
+    fn sent_to(&self) -> impl Iterator<Item = Address> {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
         let original = original
             .filter_map(|(_, value)| value.as_deref()?.split_once(';').map(|(_type, text)| text));
-        let sent_to =
-            original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
-        let sent_to: Vec<Address> = sent_to.map(|address| address.folded()).collect();
-        reported.addresses.iter().any(|address| sent_to.contains(&address.folded()))
+        let texts = original.chain([self.path.email.as_str()]);
+        texts.filter_map(|text| Address::parse(text).ok()).map(|address| address.folded())
     }
 }
 
@@ -275,6 +289,46 @@ mod tests {
             !nameless.matches_report(&report(None, None, bob))
                 && !nameless.matches_report(&report(Some(""), Some(""), bob))
         );
+    }
+
+    /// Regression test: the paths were parsed again for each recipient of the report. That would
+    /// take minutes here.
+    #[test]
+    fn report_with_many_recipients_takes_linear_time() {
+        let mut one = submission(None);
+        let (recipient, mut said) =
+            (one.rcpt_to[0].clone(), report(Some("1@example.org"), None, "a@x"));
+        let email = |n: usize| format!("{n}@b\u{fc}cher{n}.example");
+        let to = |n| SubmissionRecipient { path: path(&email(n), &[]), ..recipient.clone() };
+        one.rcpt_to = (0..limits::MAX_RECIPIENTS).map(to).collect();
+        let reported = |n| ReturnedRecipient {
+            addresses: vec![Address::parse(&email(n)).unwrap()],
+            ..said.recipients[0].clone()
+        };
+        // Only the last recipient of the report is one of the submission.
+        let last = limits::MAX_RECIPIENTS - 1;
+        said.recipients = (last..2 * limits::MAX_RECIPIENTS).rev().map(reported).collect();
+        assert!(one.matches_report(&said));
+        one.apply_report(&said, None);
+        let is_delivered = |to: &&SubmissionRecipient| to.status.delivered == DeliveryState::Yes;
+        assert!(is_delivered(&&one.rcpt_to[last]));
+        assert_eq!(one.rcpt_to.iter().filter(is_delivered).count(), 1);
+    }
+
+    /// Of several that name one recipient, the last one counts.
+    #[test]
+    fn recipients_of_a_report_are_applied_in_their_order() {
+        let mut one = submission(None);
+        let mut said = report(Some("1@example.org"), None, "team@example.net");
+        let mut second = said.recipients[0].clone();
+        second.addresses = vec![Address::parse("cy@example.net").unwrap()];
+        second.delivered = Some((DeliveryState::No, "550 5.1.1 no".into()));
+        said.recipients.push(second);
+        one.apply_report(&said, None);
+        assert_eq!(one.rcpt_to[1].status.delivered, DeliveryState::No);
+        said.recipients.reverse();
+        one.apply_report(&said, None);
+        assert_eq!(one.rcpt_to[1].status.delivered, DeliveryState::Yes);
     }
 
     #[test]

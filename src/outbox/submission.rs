@@ -7,12 +7,12 @@
 //!   of the message still names it (`model::EmailSubmission::matches_report`).
 //! - Whether the account may send as the sender is not checked here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::kind::{NewAction, SubmissionAction};
 use crate::model::{
-    Address, BlobHash, DsnNotify, DsnReturn, EmailContent, EmailId, EnvelopeAddress,
+    Address, BlobHash, DsnNotify, DsnReturn, EmailAddress, EmailContent, EmailId, EnvelopeAddress,
     OriginalRecipient, Target, UtcMillis, limits,
 };
 
@@ -76,16 +76,12 @@ pub fn parse_envelope(
     let mut order =
         SubmissionOrder { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
     order.apply_sender_parameters(mail_from, now, max_delay)?;
-    let mut invalid = Vec::new();
+    let (mut invalid, mut known) = (Vec::new(), BTreeSet::new());
     for (index, to) in rcpt_to.iter().enumerate() {
         match Address::parse(&to.email) {
             Ok(address) => {
                 let target = parse_recipient(address, to, index)?;
-                if !order
-                    .recipients
-                    .iter()
-                    .any(|other| other.address.folded() == target.address.folded())
-                {
+                if known.insert(target.address.folded()) {
                     order.recipients.push(target);
                 }
             }
@@ -95,14 +91,16 @@ pub fn parse_envelope(
     if invalid.is_empty() { Ok(order) } else { Err(BadEnvelope::Recipients(invalid)) }
 }
 
-/// Derives the envelope from the header (RFC 8621 §7): from Sender, else From, to every address in
-/// To, Cc and Bcc, without duplicates. There may be no recipient, and addresses may be invalid:
-/// `parse_envelope` must check the result.
+/// Derives the envelope from the header (RFC 8621 §7): from Sender, else From, to each of
+/// `recipients` once, which are all addresses in To, Cc and Bcc. There may be no recipient, and
+/// addresses may be invalid: `parse_envelope` must check the result. Of more than
+/// `limits::MAX_RECIPIENTS` recipients, one too many is returned.
 ///
 /// # Errors
 /// `Property` if Sender (or From) is not exactly one address.
 pub fn derive_envelope(
     content: &EmailContent,
+    recipients: &[EmailAddress],
 ) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
     let without_parameters =
         |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
@@ -113,16 +111,17 @@ pub fn derive_envelope(
             "its From or Sender field is not one address: give an envelope".into(),
         ));
     };
-    let mut to: Vec<EnvelopeAddress> = Vec::new();
-    for person in content.to.iter().chain(&content.cc).chain(&content.bcc) {
-        let folded = |text: &str| Address::parse(text).map(|address| address.folded());
-        if !to.iter().any(|other| {
-            other.email == person.email
-                || folded(&other.email).is_ok_and(|address| Ok(address) == folded(&person.email))
-        }) {
-            to.push(without_parameters(&person.email));
-        }
-    }
+    let mut known = BTreeSet::new();
+    let to = recipients
+        .iter()
+        .map(|person| person.email.as_str())
+        // What is no address is compared as it is.
+        .filter(|text| {
+            known.insert(Address::parse(text).map(|address| address.folded()).map_err(|_| *text))
+        })
+        .take(limits::MAX_RECIPIENTS.saturating_add(1))
+        .map(without_parameters)
+        .collect();
     Ok((without_parameters(&from.email), to))
 }
 

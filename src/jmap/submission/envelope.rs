@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::jmap::identity::SenderAddresses;
 use crate::message::header::{Field, body_offset, fields};
+use crate::message::parse::all_addresses;
 use crate::model::{Address, EmailAddress, EmailContent, EnvelopeAddress, SenderIdentity, limits};
 use crate::outbox::submission::{BadEnvelope, derive_envelope};
 use crate::wire::jmap::SetError;
@@ -84,7 +85,9 @@ pub(super) fn checked_envelope(
         ));
     };
     let Some(given) = given else {
-        let (mut from, to) = derive_envelope(content).map_err(envelope_error)?;
+        let (mut from, to) = recipients(raw)
+            .and_then(|recipients| derive_envelope(content, &recipients))
+            .map_err(envelope_error)?;
         // RFC 8621 §7: the address of the identity replaces a sender that the identity does not
         // allow.
         if !is_own(&from.email) {
@@ -104,7 +107,7 @@ pub(super) fn checked_envelope(
 }
 
 /// Checks that the header of a message is valid (RFC 5322 §3.6). If the client gives no envelope,
-/// `derive_envelope` checks the recipients.
+/// `parse_envelope` checks the recipients.
 fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
     if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
         return Err(invalid(&["headers"], "the header is too large to be checked"));
@@ -148,6 +151,23 @@ fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Resu
         return Ok(());
     }
     Err(invalid(&invalid_properties, "RFC 5322 §3.6 does not allow these fields"))
+}
+
+/// Returns all addresses in To, Cc and Bcc. They are read from the message that is sent, since
+/// content that was stored by an earlier version may have one less.
+///
+/// # Errors
+/// `TooMany` if a field has more than is read.
+fn recipients(raw: &[u8]) -> Result<Vec<EmailAddress>, BadEnvelope> {
+    let mut all = Vec::new();
+    for name in ["To", "Cc", "Bcc"] {
+        for field in fields(raw).filter(|field| field.is(name)) {
+            let is_whole = field.value.len() <= limits::MAX_FIELD_BYTES;
+            let found = all_addresses(field.readable().as_bytes()).filter(|_| is_whole);
+            all.extend(found.ok_or(BadEnvelope::TooMany(limits::MAX_RECIPIENTS))?);
+        }
+    }
+    Ok(all)
 }
 
 fn invalid(properties: &[&str], description: &str) -> SetError {

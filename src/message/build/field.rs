@@ -7,6 +7,7 @@
 use super::word::{self, MAX_WORD_BYTES};
 use crate::message::forms::is_name;
 use crate::message::parse::Group;
+use crate::message::refs::is_writable;
 use crate::model::{EmailAddress, SentAt, limits};
 
 /// Longest line, without CRLF (RFC 5322 §2.1.1).
@@ -56,9 +57,11 @@ impl EncodedField {
             FieldValue::Text(text) => self::text(text, column)?,
             FieldValue::Addresses(list) => word::join_items(&addresses(list)?, ",", column),
             FieldValue::Groups(groups) => word::join_items(&self::groups(groups)?, ",", column),
-            FieldValue::MessageIds(ids) => {
-                word::join_items(&in_angle_brackets(ids, &is_id, "not a message id")?, "", column)
-            }
+            FieldValue::MessageIds(ids) => word::join_items(
+                &in_angle_brackets(ids, &is_writable, "not a message id")?,
+                "",
+                column,
+            ),
             FieldValue::Urls(urls) => {
                 word::join_items(&in_angle_brackets(urls, &is_url, "not a URL")?, ",", column)
             }
@@ -182,10 +185,12 @@ fn address(address: &EmailAddress) -> Result<String, BadFieldValue> {
 /// Encodes each group as `name: address, address;`. The addresses of a group without a name become
 /// items of their own.
 fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
-    let count = groups
-        .iter()
-        .fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
-    if count > limits::MAX_FIELD_ADDRESSES {
+    // As they are counted when the field is read.
+    let count =
+        |group: &Group| usize::from(group.name.is_some()).saturating_add(group.addresses.len());
+    if groups.iter().fold(0, |sum: usize, group| sum.saturating_add(count(group)))
+        > limits::MAX_FIELD_ADDRESSES
+    {
         return Err(BadFieldValue("too many addresses"));
     }
     let mut items = Vec::new();
@@ -218,12 +223,6 @@ fn in_angle_brackets(
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
 }
 
-/// Whether a text can stand in angle brackets.
-fn is_id(id: &str) -> bool {
-    (1..=MAX_WORD_BYTES).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte))
-}
-
 fn is_url(url: &str) -> bool {
-    is_id(url) && url.contains(':')
+    is_writable(url) && url.contains(':')
 }

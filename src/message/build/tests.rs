@@ -6,7 +6,7 @@ use crate::message::forms::{Form, FormValue};
 use crate::message::header::fields;
 use crate::message::parse::Group;
 use crate::message::strict_addresses::strict_addresses;
-use crate::model::{Address, EmailAddress, SentAt, UtcMillis};
+use crate::model::{Address, EmailAddress, SentAt, UtcMillis, limits};
 
 fn person(name: Option<&str>, email: &str) -> EmailAddress {
     EmailAddress { name: name.map(str::to_owned), email: email.to_owned() }
@@ -104,6 +104,18 @@ fn address_fields_read_back() {
     assert_eq!(
         read("To", &FieldValue::Addresses(many.clone()), Form::Addresses),
         FormValue::Addresses(many)
+    );
+    // As many as may be written are read.
+    let most: Vec<EmailAddress> =
+        (0..limits::MAX_FIELD_ADDRESSES).map(|n| person(None, &format!("{n}@x"))).collect();
+    assert_eq!(
+        read("To", &FieldValue::Addresses(most.clone()), Form::Addresses),
+        FormValue::Addresses(most.clone())
+    );
+    let run = vec![Group { name: None, addresses: most }];
+    assert_eq!(
+        read("To", &FieldValue::Groups(run.clone()), Form::GroupedAddresses),
+        FormValue::Groups(run)
     );
     assert_eq!(
         read("To", &FieldValue::Addresses(vec![]), Form::Addresses),

@@ -95,6 +95,10 @@ fn fields_are_removed_with_their_folded_lines_only() {
     assert_eq!(without_fields(raw, &["bcc", "Resent-Bcc"]).as_ref(), wanted);
     assert!(matches!(without_fields(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
     assert_eq!(without_fields(b"Bcc: only", &["Bcc"]).as_ref(), b"");
+    // The colon stands in a folded line.
+    let folded = b"To: b@x\r\nBcc\r\n : c@x\r\nSubject: s\r\n\r\n";
+    let wanted = b"To: b@x\r\nSubject: s\r\n\r\n";
+    assert_eq!(without_fields(folded, &["Bcc"]).as_ref(), wanted);
     // The last field is removed, however many there are.
     let many =
         [b"X: y\r\n".repeat(limits::MAX_HEADER_FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
@@ -110,7 +114,50 @@ fn values_are_read_without_comments_and_decoded() {
     assert_eq!(field(" =?utf-8?q?a=0D=0ABcc:_x?=\r\n").decoded(), "aBcc: x");
 }
 
+/// Regression test: an empty line before the header counted as its end, if no common field was in
+/// the beginning yet.
+#[test]
+fn preamble_is_not_taken_for_the_header() {
+    let many = "X-A: y\r\n".repeat(100);
+    for before in ["From x\r\n\r\n", "\u{feff}\r\n\r\n", ">From x\n\n", "\r\n\r\n"] {
+        let raw = format!("{before}{many}Subject: s\r\n\r\nbody");
+        let end = raw.len() - "body".len();
+        assert!(!has_whole_header(&raw.as_bytes()[..end - 20]), "{before:?}");
+        assert!(has_whole_header(&raw.as_bytes()[..end]), "{before:?}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_removed_field_is_left(
+        raw in "To: b@x\r\n((Bcc|To|junk|\r\n|\n| |\t|From x)(:( c@x)?)?(\r?\n)?){0,12}",
+    ) {
+        let left = without_fields(raw.as_bytes(), &["Bcc"]);
+        prop_assert!(!fields(&left).any(|field| field.is("Bcc")), "{:?}", left);
+        let values = |raw: &[u8]| {
+            let others = fields(raw).filter(|field| !field.is("Bcc"));
+            others.map(|field| (field.name.to_vec(), field.unfolded())).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(values(raw.as_bytes()), values(&left));
+    }
+
+    /// The beginning that is taken for the whole header has the fields of the message.
+    #[test]
+    fn beginning_with_the_whole_header_has_all_fields(
+        raw in concat!(
+            "(\u{feff})?(\r\n|\n|From a@x\r\n|>From b\n| \n){0,3}",
+            "((From|X-A|Subject|\n|\r\n| |junk|From )(: ?(a@x)?)?(\r?\n)?){0,12}",
+        ),
+        length in 0usize..200,
+    ) {
+        let raw = raw.as_bytes();
+        let beginning = raw.get(..length).unwrap_or(raw);
+        if has_whole_header(beginning) {
+            prop_assert!(fields(beginning).eq(fields(raw)));
+            prop_assert_eq!(body_offset(beginning), body_offset(raw));
+        }
+    }
+
     /// A split header has the same fields as one that is walked over.
     #[test]
     fn split_header_has_the_fields_that_a_walk_finds(

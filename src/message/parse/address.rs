@@ -16,7 +16,7 @@
 //! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address. Its name is
 //!   the text before this address, with the address itself if it directly follows these words.
 //! - Nothing is refused, but what follows `limits::MAX_FIELD_ADDRESSES` addresses and groups is
-//!   left out.
+//!   left out. A run of addresses outside of groups is not counted as a group.
 
 mod delimited;
 
@@ -68,20 +68,24 @@ struct ListParser<'v> {
     in_group: bool,
     /// How many more addresses and groups may be added.
     left: usize,
+    /// Whether there is one more than may be added.
+    is_cut: bool,
 }
 
-pub(super) fn groups(value: &str) -> Vec<Group> {
+/// Also returns whether the list is read whole: nothing of it was left out.
+pub(super) fn groups(value: &str) -> (Vec<Group>, bool) {
     let mut list = ListParser {
         rest: value,
         item: Vec::new(),
         groups: Vec::new(),
         in_group: false,
         left: limits::MAX_FIELD_ADDRESSES,
+        is_cut: false,
     };
-    while list.left > 0 && list.next_piece() {}
+    while !list.is_cut && list.next_piece() {}
     list.end_item();
     list.groups.retain(|group| group.name.is_some() || !group.addresses.is_empty());
-    list.groups
+    (list.groups, !list.is_cut)
 }
 
 impl<'v> ListParser<'v> {
@@ -158,29 +162,35 @@ impl<'v> ListParser<'v> {
         self.item.push((piece, is_apart));
     }
 
-    /// Begins a group, or a run of addresses outside of any.
+    /// Begins a group, if one more may be added.
     fn open(&mut self, name: Option<String>) {
-        self.left = self.left.saturating_sub(1);
-        self.groups.push(Group { name, addresses: Vec::new() });
+        if self.take_room() {
+            self.groups.push(Group { name, addresses: Vec::new() });
+        }
     }
 
     fn end_item(&mut self) {
-        for person in people(std::mem::take(&mut self.item), self.left) {
+        // One more than may be added shows that the list is cut.
+        for person in people(std::mem::take(&mut self.item), self.left.saturating_add(1)) {
             self.add(person);
         }
     }
 
     fn add(&mut self, person: EmailAddress) {
-        let is_open = self.groups.last().is_some_and(|group| self.in_group || group.name.is_none());
-        if !is_open {
-            self.open(None);
+        if !self.take_room() {
+            return;
         }
-        if self.left > 0
-            && let Some(group) = self.groups.last_mut()
-        {
-            group.addresses.push(person);
-            self.left = self.left.saturating_sub(1);
+        match self.groups.last_mut() {
+            Some(group) if self.in_group || group.name.is_none() => group.addresses.push(person),
+            _ => self.groups.push(Group { name: None, addresses: vec![person] }),
         }
+    }
+
+    /// Takes the room of one address or group. Notes that the list is cut if there is none.
+    fn take_room(&mut self) -> bool {
+        self.is_cut |= self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        !self.is_cut
     }
 }
 

@@ -24,10 +24,19 @@ pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
 }
 
 /// Parses a list of addresses with its groups. At most `limits::MAX_FIELD_ADDRESSES` addresses and
-/// groups in all.
+/// groups in all, where a run of addresses outside of groups is not counted as a group.
 #[must_use]
 pub fn groups(value: &[u8]) -> Vec<Group> {
-    address::groups(&readable(value, None))
+    address::groups(&readable(value, None)).0
+}
+
+/// Parses a list of addresses as `addresses` does. `None` if the list has more than that returns:
+/// it is longer than `limits::MAX_FIELD_BYTES`, or has too many addresses and groups.
+#[must_use]
+pub fn all_addresses(value: &[u8]) -> Option<Vec<EmailAddress>> {
+    let (groups, is_whole) = address::groups(&readable(value, None));
+    let is_whole = is_whole && value.len() <= limits::MAX_FIELD_BYTES;
+    is_whole.then(|| groups.into_iter().flat_map(|group| group.addresses).collect())
 }
 
 /// Returns a value as text (RFC 8621 §4.1.2.2): encoded words decoded, in NFC, without spaces at
@@ -110,12 +119,11 @@ pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
     let parsed = HeaderForm::Date.parse(value);
-    let Some(date) = parsed.value().as_datetime() else {
+    // To the library, a leap second and a year of three digits are not valid, either.
+    let Some(date) = parsed.value().as_datetime().filter(|date| date.is_valid()) else {
         return crate::message::date::parse_obsolete(value);
     };
-    if !date.is_valid()
-        || date.day > crate::message::date::days_in_month(date.year.into(), date.month)
-    {
+    if date.day > crate::message::date::days_in_month(date.year.into(), date.month) {
         return None;
     }
     let minutes =
@@ -232,6 +240,35 @@ mod tests {
         assert!(groups("a:;,".repeat(5000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES);
     }
 
+    /// Regression test: the run of addresses outside of groups took the room of one address.
+    #[test]
+    fn as_many_addresses_are_read_as_may_be_written_and_more_are_noticed() {
+        let max = limits::MAX_FIELD_ADDRESSES;
+        let list = |count: usize| {
+            (0..count).map(|n| format!("a{n}@x")).collect::<Vec<String>>().join(", ")
+        };
+        for (value, count, is_whole) in [
+            (String::new(), 0, true),
+            (list(max), max, true),
+            (format!("{}, ; (c)\r\n", list(max)), max, true),
+            (list(max + 1), max, false),
+            ("<a@x> <b@x>".repeat(max / 2), max, true),
+            (format!("{}<c@x>", "<a@x> <b@x>".repeat(max / 2)), max, false),
+            (format!("Team: {};", list(max - 1)), max - 1, true),
+            (format!("Team: {};", list(max)), max - 1, false),
+            (format!("{}, Nobody:;", list(max)), max, false),
+            ("a:;".repeat(max), 0, true),
+            ("a:;".repeat(max + 1), 0, false),
+            (":;".repeat(max + 1), 0, false),
+            (format!("a@x{}", " ".repeat(limits::MAX_FIELD_BYTES)), 1, false),
+        ] {
+            let shown = &value[..value.len().min(40)];
+            assert_eq!(addresses(value.as_bytes()).len(), count, "{shown}");
+            let all = all_addresses(value.as_bytes());
+            assert_eq!(all.map(|all| all.len()), is_whole.then_some(count), "{shown}");
+        }
+    }
+
     /// Regression test: a header of 30 MB took 830 MB of memory.
     #[test]
     fn values_are_parsed_up_to_their_bound() {
@@ -278,6 +315,21 @@ mod tests {
         assert_eq!(at(" tomorrow\r\n"), None);
         assert_eq!(at(" Sat Nov 21 10:00:00 2026\r\n"), Some(("2026-11-21T10:00:00Z".into(), 0)));
         assert_eq!(at(" 20 Nov 26 10:00 EST\r\n"), Some(("2026-11-20T15:00:00Z".into(), -300)));
+        // RFC 5322 §3.3: a leap second; §4.3: 1900 is added to a year of three digits.
+        assert_eq!(
+            at(" Sat, 31 Dec 2016 23:59:60 +0000\r\n"),
+            Some(("2017-01-01T00:00:00Z".into(), 0))
+        );
+        assert_eq!(at(" 21 Nov 126 10:00:00 +0000\r\n"), Some(("2026-11-21T10:00:00Z".into(), 0)));
+        for bad in [
+            "31 Feb 126 10:00:00 +0000",
+            "21 Nov 1899 10:00:00 +0000",
+            "21 Nov 2026 24:00:00 +0000",
+            "21 Nov 2026 10:60:00 +0000",
+            "21 Nov 2026 10:00:61 +0000",
+        ] {
+            assert_eq!(at(bad), None, "{bad}");
+        }
     }
 
     #[test]

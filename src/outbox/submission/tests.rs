@@ -1,7 +1,6 @@
 //! Tests of reading and deriving the envelope of a submission.
 
 use super::*;
-use crate::model::EmailAddress;
 
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -162,19 +161,22 @@ fn missing_envelope_is_derived_from_the_header() {
             .map(|email| EmailAddress { name: None, email: (*email).into() })
             .collect::<Vec<EmailAddress>>()
     };
-    let content = EmailContent {
-        from: people(&["ann@example.org"]),
-        to: people(&["bob@example.net", "eve@example.net"]),
-        cc: people(&["BOB@example.net"]),
-        bcc: people(&["zoe@example.net"]),
-        ..EmailContent::default()
-    };
+    let content = EmailContent { from: people(&["ann@example.org"]), ..EmailContent::default() };
+    let recipients = people(&[
+        "bob@example.net",
+        "eve@example.net",
+        "no address",
+        "BOB@example.net",
+        "No address",
+        "no address",
+        "zoe@example.net",
+    ]);
+    let derive_envelope = |content: &EmailContent| derive_envelope(content, &recipients);
     let (from, to) = derive_envelope(&content).unwrap();
     let names: Vec<&str> = to.iter().map(|to| to.email.as_str()).collect();
-    assert_eq!(
-        (from.email.as_str(), names),
-        ("ann@example.org", vec!["bob@example.net", "eve@example.net", "zoe@example.net"])
-    );
+    let wanted =
+        ["bob@example.net", "eve@example.net", "no address", "No address", "zoe@example.net"];
+    assert_eq!((from.email.as_str(), names), ("ann@example.org", wanted.to_vec()));
     assert_eq!((from.parameters, &to[0].parameters), (None, &None));
     let two_authors =
         EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
@@ -182,4 +184,22 @@ fn missing_envelope_is_derived_from_the_header() {
     let with_sender = EmailContent { sender: people(&["lee@example.org"]), ..two_authors };
     assert_eq!(derive_envelope(&with_sender).unwrap().0.email, "lee@example.org");
     assert!(derive_envelope(&EmailContent::default()).is_err());
+}
+
+/// Regression test: the work grew with the square of the recipients. It would take minutes here.
+#[test]
+fn many_recipients_take_linear_time() {
+    let person =
+        |n: usize| EmailAddress { name: None, email: format!("{n}@b\u{fc}cher{n}.example") };
+    let content = EmailContent { from: vec![person(0)], ..EmailContent::default() };
+    // None is one too many, so all are looked at.
+    let unique: Vec<EmailAddress> = (0..limits::MAX_RECIPIENTS).map(person).collect();
+    let all = vec![unique; 10].concat();
+    let (from, to) = derive_envelope(&content, &all).unwrap();
+    assert_eq!(to.len(), limits::MAX_RECIPIENTS);
+    let to = vec![to; 10].concat();
+    let order = parse_envelope(&from, &to, NOW, to.len(), YEAR).unwrap();
+    assert_eq!(order.recipients.len(), limits::MAX_RECIPIENTS);
+    let more: Vec<EmailAddress> = (0..2 * limits::MAX_RECIPIENTS).map(person).collect();
+    assert_eq!(derive_envelope(&content, &more).unwrap().1.len(), limits::MAX_RECIPIENTS + 1);
 }

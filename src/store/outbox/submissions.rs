@@ -4,6 +4,8 @@
 //!   message waits for no recipient any more. It never becomes pending again.
 //! - Destroying a submission does not change its action.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
     Action, ActionId, ActionState, Address, BlobHash, DeliveryState, DeliveryStatus, EmailId,
     EmailSubmission, ObjectId, RecipientState, ReturnedReport, Target, UndoStatus,
@@ -130,12 +132,11 @@ impl Txn<'_> {
 
 /// Sets the status of each recipient and of the submission by the state of the action.
 fn update_from_action(submission: &mut EmailSubmission, action: &Action, is_removed: bool) {
+    let targets: BTreeMap<Address, &Target> =
+        action.recipients.iter().map(|target| (target.address.folded(), target)).collect();
     for to in &mut submission.rcpt_to {
         let Ok(address) = Address::parse(&to.path.email) else { continue };
-        let folded = address.folded();
-        if let Some(target) =
-            action.recipients.iter().find(|target| target.address.folded() == folded)
-        {
+        if let Some(target) = targets.get(&address.folded()) {
             // A report says more than the relay did, which only took the message.
             let is_reported = matches!(to.status.delivered, DeliveryState::Yes | DeliveryState::No);
             if is_reported && matches!(target.state, RecipientState::Sent(_)) {

@@ -108,12 +108,16 @@ pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<V
     list.iter().flat_map(rows).collect()
 }
 
-/// Returns what a script did, with its place, as `main, line 5: fileinto Lists`.
+/// Returns what a script did, with its place, as `main, line 5: fileinto Lists`. What no script did
+/// has no place.
 fn step_text(step: &FilterStepFacts) -> String {
     let FilterStepFacts { script, line, action } = step;
-    // An implicit keep is the action of no line.
-    let line = if *line == 0 { String::new() } else { format!(", line {line}") };
-    format!("{script}{line}: {action}")
+    match (script.as_str(), line) {
+        ("", _) => action.clone(),
+        // An implicit keep is the action of no line.
+        (script, 0) => format!("{script}: {action}"),
+        (script, line) => format!("{script}, line {line}: {action}"),
+    }
 }
 
 pub(in crate::cli) async fn told(
@@ -183,8 +187,8 @@ mod tests {
 
     #[test]
     fn steps_of_filters_stand_under_their_decision() {
-        let step = |line, action: &str| FilterStepFacts {
-            script: "main".into(),
+        let step = |script: &str, line, action: &str| FilterStepFacts {
+            script: script.into(),
             line,
             action: action.into(),
         };
@@ -196,11 +200,16 @@ mod tests {
             reason: Some("disabled".into()),
             detail: Some(String::new()),
             action: None,
-            steps: vec![step(5, "fileinto Lists"), step(0, "keep")],
+            steps: vec![
+                step("main", 5, "fileinto Lists"),
+                step("main", 0, "keep"),
+                step("", 0, "no notification to pager@example.com: too many in an hour"),
+            ],
         };
         let rows = log_rows(&[decision], &TimeZone::UTC);
         let why: Vec<&str> = rows.iter().map(|row| row[4].as_str()).collect();
-        assert_eq!(why, ["", "main, line 5: fileinto Lists", "main: keep"]);
+        let notice = "no notification to pager@example.com: too many in an hour";
+        assert_eq!(why, ["", "main, line 5: fileinto Lists", "main: keep", notice]);
         assert!(rows.iter().all(|row| row.len() == LOG_HEAD.len()));
     }
 }

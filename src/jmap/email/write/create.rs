@@ -127,17 +127,15 @@ pub(in crate::jmap::email) fn build_message(
         return Err(too_large());
     }
     let (id, seed) = new_message_id(account).map_err(SetFailure::Call)?;
-    let HeaderFields { names, mut fields } = header;
+    let mut fields = header.fields;
     let defaults = [
         ("Message-ID", build::FieldValue::MessageIds(vec![id])),
         ("Date", build::FieldValue::Date(SentAt { at: now, offset_minutes: 0 })),
     ];
     for (name, value) in defaults {
         // The root of a bodyStructure shares the header of the message, so it may have set the
-        // field.
-        if !names.contains(&name.to_ascii_lowercase())
-            && !body.fields.iter().any(|field| field.is(name))
-        {
+        // field. An empty list or a blank value made none.
+        if !fields.iter().chain(&body.fields).any(|field| field.is(name)) {
             let field = build::EncodedField::new(name, &value);
             fields.push(
                 field.map_err(|error| {

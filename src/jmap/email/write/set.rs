@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::commits::{Commits, FiledEmail, NewMessage, file_message};
 use super::create;
@@ -23,7 +23,7 @@ use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, catch_parser_panic};
 use crate::model::mailbox::Right;
-use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
+use crate::model::{DataType, EmailContent, EmailId, MailboxUid, ModSeq, SentAt};
 use crate::store::{Snapshot, Txn};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{MethodError, Patch, SetError};
@@ -111,17 +111,7 @@ fn create_email(
     let content =
         catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let sent_at = content.sent_at;
-    let is_given = |property: &ContentProperty| {
-        object.get(property.as_str()).is_some_and(|value| !value.is_null())
-    };
-    let derived = [
-        ContentProperty::HasAttachment,
-        ContentProperty::Preview,
-        ContentProperty::MessageId,
-        ContentProperty::SentAt,
-    ];
-    let derived =
-        derived.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
+    let derived = derived_properties(object, &content).into_iter().map(EmailProperty::Content);
     let derived = RequestedProperties::new(derived).map_err(SetFailure::Call)?;
     derived.add_content(content, &mut server_set);
     // A Date field has whole seconds, so a date with a fraction of a second becomes another one.
@@ -133,6 +123,35 @@ fn create_email(
         server_set.insert("keywords".into(), Value::Object(Map::new()));
     }
     Ok(server_set)
+}
+
+/// The properties of the content of a created email that are otherwise than in the object that the
+/// client gave.
+fn derived_properties(object: &Map<String, Value>, content: &EmailContent) -> Vec<ContentProperty> {
+    let given =
+        |property: &ContentProperty| object.get(property.as_str()).filter(|value| !value.is_null());
+    let is_given =
+        |property: &ContentProperty| given(property).is_some_and(|value| *value != json!([]));
+    // Ids that cannot be written are left out of these two (`refs::writable`).
+    let is_cut = |property: &ContentProperty, kept: &[String]| {
+        let given = given(property).and_then(Value::as_array);
+        given.is_some_and(|given| given.len() != kept.len())
+    };
+    let ids = [
+        (ContentProperty::InReplyTo, &content.in_reply_to),
+        (ContentProperty::References, &content.references),
+    ];
+    let cut = ids.into_iter().filter(|(property, kept)| is_cut(property, kept));
+    [
+        ContentProperty::HasAttachment,
+        ContentProperty::Preview,
+        ContentProperty::MessageId,
+        ContentProperty::SentAt,
+    ]
+    .into_iter()
+    .filter(|property| !is_given(property))
+    .chain(cut.map(|(property, _)| property))
+    .collect()
 }
 
 struct EmailSetCall<'a> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::jmap::submission::{SubmissionProperty, envelope};
+use crate::model::limits;
 
 #[test]
 fn envelope_is_derived_from_the_header_and_bcc_is_not_sent() {
@@ -42,6 +43,32 @@ fn envelope_is_derived_from_the_header_and_bcc_is_not_sent() {
     let got = fixture.ask("EmailSubmission/get", json!({"ids": [id, "i0"]}));
     assert_eq!(got["list"][0].as_object().unwrap().len(), SubmissionProperty::ALL.len());
     assert_eq!((&got["list"][0]["emailId"], &got["notFound"]), (&json!(email), &json!(["i0"])));
+}
+
+/// Regression test: what the parser leaves out of a long field got no message, and nobody was told
+/// (RFC 8621 §7: the envelope has all addresses).
+#[test]
+fn submission_goes_to_all_addresses_of_a_field_or_is_refused() {
+    let fixture = Fixture::new();
+    let with_bcc = |bcc: &str| {
+        let to = "To: bob@example.net, Bob <BOB@example.net>\nCc: cy@example.com\n";
+        let draft = DRAFT.replace(to, "").replace("dee@example.com,\n ed@example.com", bcc);
+        fixture.file(&draft)
+    };
+    let list = |count: usize| {
+        (0..count).map(|n| format!("a{n}@example.net")).collect::<Vec<_>>().join(",\n ")
+    };
+    let made = fixture.send(&with_bcc(&list(1000)), &json!({}))["created"]["s"].clone();
+    assert_eq!(made["envelope"]["rcptTo"].as_array().unwrap().len(), 1000);
+    let long = format!("a@example.net ({}), b@example.net", "x".repeat(limits::MAX_FIELD_BYTES));
+    for bcc in [list(1001), list(1500), long] {
+        let refused = fixture.refused(&with_bcc(&bcc), &json!({}));
+        assert_eq!(
+            (&refused["type"], &refused["maxRecipients"]),
+            (&json!("tooManyRecipients"), &json!(1000)),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

@@ -66,7 +66,8 @@ pub struct DecisionFacts {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilterStepFacts {
-    /// The name of a script of the account, or `site:` and the path of a script of the site.
+    /// The name of a script of the account, or `site:` and the path of a script of the site; empty
+    /// if no script did it.
     pub script: String,
     /// The line of the command, from 1; 0 if the action has no command, as the implicit keep.
     pub line: u32,

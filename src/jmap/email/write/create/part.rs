@@ -35,7 +35,7 @@ pub(super) struct PartBuilder<'a> {
     values: BTreeMap<&'a str, &'a str>,
     part_count: usize,
     pub(super) missing_blobs: Vec<String>,
-    /// The bytes of all contents.
+    /// The bytes of all contents. Texts beyond the largest message are not copied.
     pub(super) total_bytes: u64,
     /// The bytes of the contents that are blobs.
     pub(super) blob_bytes: u64,
@@ -319,7 +319,8 @@ impl<'a> PartBuilder<'a> {
                     return Ok(empty);
                 };
                 self.total_bytes += value.len() as u64;
-                Ok(PartContent::Text((*value).to_owned()))
+                let fits = self.total_bytes <= limits::MAX_MESSAGE_BYTES;
+                Ok(if fits { PartContent::Text((*value).to_owned()) } else { empty })
             }
             (None, Some(id), None) => {
                 let Some(id) = id.as_str() else {

@@ -5,7 +5,11 @@ use serde_json::Value;
 use crate::message::build::{self, BadFieldValue, EncodedField};
 use crate::message::forms::{self, Form, HeaderProperty};
 use crate::message::parse::Group;
+use crate::message::refs;
 use crate::model::{EmailAddress, SentAt, limits};
+
+/// The fields with the ids of other messages, which need not be ids that can be written.
+const REPLY_FIELDS: [&str; 2] = ["In-Reply-To", "References"];
 
 /// Returns the fields that a property makes: at most one, or with `:all` at most one for each
 /// value.
@@ -34,11 +38,15 @@ fn encode_field(
     property: &HeaderProperty,
     json: &Value,
 ) -> Result<Option<EncodedField>, BadFieldValue> {
+    let is = |name: &str| property.name.eq_ignore_ascii_case(name);
     let value = match property.form {
         Form::Raw => build::FieldValue::Raw(text(json)?),
         Form::Text => build::FieldValue::Text(text(json)?),
         Form::Addresses => build::FieldValue::Addresses(addresses(json)?),
         Form::GroupedAddresses => build::FieldValue::Groups(list(json, group)?),
+        Form::MessageIds if REPLY_FIELDS.iter().any(|name| is(name)) => {
+            build::FieldValue::MessageIds(refs::writable(list(json, text)?))
+        }
         Form::MessageIds => build::FieldValue::MessageIds(list(json, text)?),
         Form::Urls => build::FieldValue::Urls(list(json, text)?),
         Form::Date => {

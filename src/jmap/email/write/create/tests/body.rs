@@ -2,8 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::HeaderFields;
+use super::super::part::PartBuilder;
 use super::Fixture;
 use crate::jmap::email::read::tests::filed;
+use crate::jmap::standard::InvalidProperties;
+use crate::message::build::{PartContent, PartDraft};
+use crate::model::limits;
 
 #[test]
 fn body_lists_are_arranged_into_multiparts() {
@@ -273,4 +278,25 @@ fn content_fields_of_a_part_are_set_or_refused() {
     };
     assert_eq!(bed.refused(&text("iso-8859-1")), "textBody/0/header:Content-Type");
     assert!(bed.raw(text("utf-8")).contains("Content-Type: text/plain;\r\n charset=utf-8\r\n"));
+}
+
+/// Regression test: a text was copied for each part that shows it, before the size was checked.
+#[test]
+fn text_of_many_parts_is_copied_up_to_the_largest_message() {
+    let bed = Fixture::new();
+    let account = bed.context.accessible_account(bed.account.parse().unwrap()).unwrap();
+    let parts = vec![json!({"partId": "a"}); 100];
+    let email = json!({"bodyStructure": {"type": "multipart/mixed", "subParts": parts},
+        "bodyValues": {"a": {"value": "x".repeat(1 << 20)}}});
+    let (header, mut problems) = (HeaderFields::default(), InvalidProperties::default());
+    let object = email.as_object().unwrap();
+    let mut builder = PartBuilder::new(&bed.context, &account, object, &header, &mut problems);
+    let PartContent::Parts(parts) = builder.body().unwrap().content else { panic!("no multipart") };
+    let length = |part: &PartDraft| match &part.content {
+        PartContent::Text(text) => text.len() as u64,
+        _ => 0,
+    };
+    let copied: u64 = parts.iter().map(length).sum();
+    assert!((1..=limits::MAX_MESSAGE_BYTES).contains(&copied), "{copied}");
+    assert_eq!(bed.create(email).unwrap_err()["type"], "tooLarge");
 }

@@ -67,6 +67,69 @@ fn empty_address_lists_make_no_header_fields() {
     assert_eq!(own, ["Date", "From", "MIME-Version", "Message-ID", "Subject", "X-D"]);
 }
 
+/// Regression test: a message that was created with an empty list of ids had no Message-ID, and one
+/// with a blank Date no date (RFC 8621 §4.6).
+#[test]
+fn empty_ids_and_a_blank_date_are_replaced_by_those_of_the_server() {
+    let bed = Fixture::new();
+    for email in [
+        json!({"messageId": [], "header:Date": " "}),
+        json!({"header:Message-ID": " ", "header:Date": ""}),
+        json!({"bodyStructure": {"partId": "1", "header:Message-ID": " ", "header:Date": " "},
+            "bodyValues": {"1": {"value": "x"}}}),
+    ] {
+        let created = bed.create(email.clone()).unwrap();
+        let ask = json!({"ids": [created["id"]], "properties": ["messageId", "sentAt"]});
+        let shown = bed.call("Email/get", ask)["list"][0].clone();
+        assert!(shown["messageId"][0].as_str().unwrap().ends_with("@example.org"), "{shown}");
+        assert_eq!(shown["sentAt"], "2026-11-21T09:00:00Z", "{email}");
+        assert_eq!(
+            (&created["messageId"], &created["sentAt"]),
+            (&shown["messageId"], &shown["sentAt"])
+        );
+    }
+}
+
+/// RFC 8621 §4.1.3: a reply has the ids that the properties of the other message give.
+#[test]
+fn ids_that_cannot_be_written_are_left_out_of_replies() {
+    let bed = Fixture::new();
+    let many: String = (0..1100).map(|n| format!("<{n}@x>\r\n ")).collect();
+    let raw = format!("Message-ID: <\"a b\"@x>\r\nReferences: <j\u{fc}rgen@x> {many}\r\n\r\n");
+    let id = filed(&bed.context, raw.as_bytes());
+    let ask = json!({"ids": [id], "properties": ["messageId", "references"]});
+    let other = bed.call("Email/get", ask)["list"][0].clone();
+    assert_eq!(other["messageId"], json!(["\"a b\"@x"]));
+    let mut references = other["references"].as_array().unwrap().clone();
+    assert_eq!(references[0], "j\u{fc}rgen@x");
+    references.extend([other["messageId"][0].clone(), json!("last@x")]);
+    let reply = json!({"inReplyTo": other["messageId"], "references": references});
+    let created = bed.create(reply).unwrap();
+    let ask = json!({"ids": [created["id"]], "properties": ["inReplyTo", "references"]});
+    let shown = bed.call("Email/get", ask)["list"][0].clone();
+    let kept = shown["references"].as_array().unwrap();
+    assert_eq!((kept.len(), &kept[0], &kept[999]), (1000, &json!("0@x"), &json!("last@x")));
+    assert_eq!(shown["inReplyTo"], Value::Null);
+    // The client is told what is otherwise than it asked for.
+    assert_eq!(
+        (&created["inReplyTo"], &created["references"]),
+        (&shown["inReplyTo"], &shown["references"])
+    );
+    let same = bed.create(json!({"inReplyTo": ["a@x"], "references": ["a@x"]})).unwrap();
+    assert!(!same.contains_key("inReplyTo") && !same.contains_key("references"), "{same:?}");
+    // What no message has is refused, and so is an own Message-ID that cannot be written.
+    for (property, id) in [
+        ("references", "a b"),
+        ("inReplyTo", "<a@x>"),
+        ("references", ""),
+        ("messageId", "\u{fc}@x"),
+    ] {
+        let mut email = json!({});
+        email[property] = json!([id]);
+        assert_eq!(bed.refused(&email), property, "{id}");
+    }
+}
+
 /// RFC 8621 §4.1.2.3: a draft may have an incomplete address.
 #[test]
 fn incomplete_address_is_kept_unchanged() {
