@@ -72,7 +72,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tower_http", &["net"]),
     ("zstd_safe", &["net", "store"]),
     ("rustls_native_certs", &["net::push"]),
-    ("tokio_tungstenite", &["net::http::websocket"]),
+    ("tokio_tungstenite", &["net::http::handshake", "net::http::websocket"]),
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),

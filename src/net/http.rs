@@ -17,6 +17,7 @@ mod control_delivery;
 mod cors;
 mod download;
 mod events;
+mod handshake;
 mod hub;
 mod in_flight;
 mod origin;
@@ -67,7 +68,7 @@ use crate::wire::jmap::session::path;
 use crate::{filter, vacation};
 
 use hub::Hub;
-use in_flight::InFlight;
+use in_flight::{InFlight, RequestBytes};
 use request_context::RequestContext;
 use turns::Turns;
 
@@ -108,8 +109,7 @@ pub struct Backend {
     logins: Logins,
     passwords: PasswordChecks,
     turns: Turns,
-    /// The bytes of requests that are being read and answered.
-    request_bytes: InFlight,
+    request_bytes: RequestBytes,
     /// The bytes of uploads that are being received, mostly in files.
     upload_bytes: InFlight,
     /// For uploads and imported messages while they are being stored. They are complete then, so a
@@ -119,6 +119,7 @@ pub struct Backend {
     /// find a part.
     outgoing_memory: ByteSemaphore,
     requests: ConcurrencyLimit,
+    sessions: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
     upload_rates: UploadRates,
     downloads: ConcurrencyLimit,
@@ -188,11 +189,12 @@ impl Backend {
             logins,
             passwords,
             turns: Turns::new(TURNS_PER_CORE * cores),
-            request_bytes: InFlight::default(),
+            request_bytes: RequestBytes::default(),
             upload_bytes: InFlight::default(),
             storing_memory: ByteSemaphore::new(MAX_STORING_KIB),
             outgoing_memory: ByteSemaphore::new(MAX_OUTGOING_KIB),
             requests: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
+            sessions: ConcurrencyLimit::new(limits::MAX_CONCURRENT_SESSION_REQUESTS),
             uploads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_UPLOADS),
             upload_rates: UploadRates::default(),
             downloads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_DOWNLOADS),

@@ -8,8 +8,11 @@ use std::fmt;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use listenfd::ListenFd;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::sleep;
@@ -128,6 +131,7 @@ impl BoundListener {
     ///
     /// # Errors
     /// - `AddrInUse`: another process listens at the address, or a file that is no socket is there.
+    /// - `PermissionDenied`: the service may not connect to the Unix socket that is there.
     /// - `NotFound`: systemd passes no socket with this name, or there is no such group.
     /// - Any other error of the operating system.
     pub async fn bind(listen: &ListenAddress, access: &Access) -> io::Result<Vec<Self>> {
@@ -145,13 +149,16 @@ impl BoundListener {
         if let Ok(existing) = std::fs::symlink_metadata(path)
             && existing.file_type().is_socket()
         {
-            if tokio::net::UnixStream::connect(path).await.is_ok() {
-                return Err(io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    "another process listens at this socket",
-                ));
+            use io::ErrorKind::{AddrInUse, ConnectionRefused, WouldBlock};
+            match tokio::net::UnixStream::connect(path).await.map_err(|error| error.kind()) {
+                Err(ConnectionRefused) => std::fs::remove_file(path)?,
+                // With `WouldBlock` too many connections wait to be accepted.
+                Ok(_) | Err(WouldBlock) => {
+                    let problem = "another process listens at this socket";
+                    return Err(io::Error::new(AddrInUse, problem));
+                }
+                Err(kind) => return Err(kind.into()),
             }
-            std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
         let own = OwnPath(path.to_owned());
@@ -256,13 +263,18 @@ impl fmt::Display for Peer {
     }
 }
 
+/// The sockets that systemd passed and that no listener has yet. To read them from the environment
+/// removes them there, so this is done once.
+static PASSED_SOCKETS: LazyLock<Mutex<ListenFd>> =
+    LazyLock::new(|| Mutex::new(ListenFd::from_env()));
+
 /// Takes the sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
 fn sockets_from_systemd(name: &str) -> io::Result<Vec<BoundListener>> {
     let not_passed = || {
         io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"))
     };
     let names = std::env::var("LISTEN_FDNAMES").map_err(|_| not_passed())?;
-    let mut fds = listenfd::ListenFd::from_env();
+    let mut fds = PASSED_SOCKETS.lock();
     let mut bound = Vec::new();
     for (index, _) in names.split(':').enumerate().filter(|(_, passed)| *passed == name) {
         if let Ok(Some(listener)) = fds.take_unix_listener(index) {
@@ -305,6 +317,24 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         drop(bound);
         assert!(!path.exists());
+    }
+
+    /// A socket at which so many connections wait that another one is refused is in use, too.
+    #[tokio::test]
+    async fn does_not_replace_a_socket_whose_queue_is_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let busy = tokio::net::UnixSocket::new_stream().unwrap();
+        busy.bind(&path).unwrap();
+        let _busy = busy.listen(0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(client) = tokio::net::UnixStream::connect(&path).await {
+            waiting.push(client);
+        }
+        let listen = ListenAddress::Unix(path.clone());
+        let refused = BoundListener::bind(&listen, &Access::Everybody).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse, "{refused}");
+        assert!(path.exists());
     }
 
     #[tokio::test]

@@ -66,6 +66,8 @@ impl Default for LmtpSettings {
 
 /// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+/// As `WRITE_TIMEOUT`, if there are too many connections, and for the end of TLS.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
 /// As `READ_BYTES`, within a message of which `LARGE_BYTES` have come.
@@ -118,7 +120,7 @@ impl<D: DeliveryService> Driver<D> {
             metrics::count_refused_connection();
             let mut out = Vec::new();
             Reply::new(421, [4, 3, 2], "too many connections: try again later").write(&mut out);
-            drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
+            drop(timeout(CLOSING_TIMEOUT, stream.write_all(&out)).await);
             return;
         };
         let _gauge = metrics::SessionGauge::begin();
@@ -138,8 +140,9 @@ impl<D: DeliveryService> Driver<D> {
                             }
                         };
                         self.run_session(&mut stream, Session::after_starttls(session_settings))
-                            .await
-                            .map(drop)
+                            .await?;
+                        // Sends `close_notify` (RFC 8446 §6.1).
+                        timeout(CLOSING_TIMEOUT, stream.shutdown()).await?
                     }
                     None => Ok(()),
                 },

@@ -119,7 +119,8 @@ fn source(peer: Peer) -> LoginSource {
 
 /// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// As `WRITE_TIMEOUT`, once the service stops or if there are too many connections.
+/// As `WRITE_TIMEOUT`, once the service stops or if there are too many connections, and for the end
+/// of TLS.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 const STOPPING: &str = "the service is shutting down";
 /// The least room for input before a read, and the most memory that empty output keeps.
@@ -192,7 +193,9 @@ impl Driver {
         let binding = channel_binding(stream.get_ref().1);
         let session = SessionSettings { login: true, binding, ..self.session_settings() };
         let session = Session::after_starttls(session, seed()?);
-        self.run_session(&mut stream, session, login_deadline).await.map(drop)
+        self.run_session(&mut stream, session, login_deadline).await?;
+        // Sends `close_notify` (RFC 8446 §6.1).
+        timeout(CLOSING_TIMEOUT, stream.shutdown()).await?
     }
 
     /// Returns the present settings of scripts.

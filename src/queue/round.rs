@@ -2,14 +2,9 @@
 //!
 //! - It holds a bounded window of the wake-ups that are due, and no messages. A wake-up (`Wakeup`)
 //!   is a row that says when an action must be looked at.
-<<<<<<< HEAD
-//! - Urgent actions go first, also after a temporary refusal; the others go by due time. A wake-up
-//!   that has rested (`Scheduler::resting`), or that found the relay down, goes before all.
-=======
 //! - Urgent actions go first, also after a temporary refusal, and then the others. Both go by due
 //!   time, whether they were read from the store, have rested, or return because the relay is down.
 //!   Interrupted attempts of an earlier run, which only get a result, go before all.
->>>>>>> h1
 //! - In each lane one action goes at a time. The lanes go side by side, as many as the site allows.
 //!   An action with several recipients counts for the lane and the domain of its next one.
 //! - While the relay is down nothing is tried. After each rest, or at once if a person asks for an

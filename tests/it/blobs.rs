@@ -99,11 +99,15 @@ fn upload_can_be_downloaded_whole_and_in_ranges() {
         (416, Some("bytes */300000"))
     );
     assert_eq!(ask("GET", &[("If-None-Match", &tag)]).status, 304);
-    let head = ask("HEAD", &[]);
-    assert_eq!(
-        (head.status, head.field("content-length").as_deref(), head.body.len()),
-        (200, Some("300000"), 0)
-    );
+    // Only GET has ranges (RFC 9110 §14.2).
+    for fields in [&[][..], &[("Range", "bytes=0-0")], &[("Range", "bytes=300000-")]] {
+        let head = ask("HEAD", fields);
+        assert_eq!(
+            (head.status, head.field("content-length").as_deref(), head.body.len()),
+            (200, Some("300000"), 0)
+        );
+        assert_eq!(head.field("content-range"), None);
+    }
     for wrong in ["b0", "o0000000000000", "x", &format!("{blob}-7")] {
         assert_eq!(
             get(&bed, &format!("/jmap/download/{account}/{wrong}/x"), &ann()).status,

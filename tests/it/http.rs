@@ -317,7 +317,11 @@ fn unknown_path_and_wrong_method_get_problem_details() {
         };
         assert_eq!(ask("GET", "/nowhere").status, 404);
         assert_eq!(ask("GET", "/jmap/download/a/%ff/x").status, 400);
-        assert_eq!(ask("GET", "/jmap/ws").status, 426);
+        let plain = ask("GET", "/jmap/ws");
+        assert_eq!(
+            (plain.status, plain.field("upgrade"), plain.field("sec-websocket-version")),
+            (426, Some("websocket".into()), Some("13".into()))
+        );
         let wrong = ask("PUT", "/jmap");
         assert_eq!((wrong.status, wrong.field("allow").as_deref()), (405, Some("POST")));
         assert_eq!(ask("DELETE", "/jmap/session").field("allow").as_deref(), Some("GET,HEAD"));

@@ -133,28 +133,33 @@ fn service_notifies_systemd_of_ready_watchdog_and_stop() {
 }
 
 #[test]
-fn service_serves_socket_passed_by_systemd() {
+fn service_serves_sockets_passed_by_systemd() {
     let Some(activate) = program("systemd-socket-activate") else {
         return report_missing("systemd-socket-activate");
     };
     let bed = TestBed::new("");
-    let passed = bed.dir.join("passed");
+    let (passed, other) = (bed.dir.join("passed"), bed.dir.join("other"));
     let text = fs::read_to_string(bed.config()).unwrap();
-    let unix = format!("unix:{}", bed.lmtp().display());
-    fs::write(bed.config(), text.replace(&unix, "fd:lmtp")).unwrap();
+    let unix = format!("\"unix:{}\"", bed.lmtp().display());
+    fs::write(bed.config(), text.replace(&unix, "[\"fd:lmtp\", \"fd:other\"]")).unwrap();
     let log = fs::File::create(bed.dir.join("log")).unwrap();
     let mut service = Command::new(activate)
         .arg(format!("--listen={}", passed.display()))
-        .args(["--fdname=lmtp", PROGRAM, "--config"])
+        .arg(format!("--listen={}", other.display()))
+        .args(["--fdname=lmtp:other", PROGRAM, "--config"])
         .arg(bed.config())
         .arg("serve")
         .stdin(Stdio::null())
         .stderr(log)
         .spawn()
         .unwrap();
-    bed.wait_until("the socket exists", Duration::from_secs(10), || passed.exists());
+    bed.wait_until("the sockets exist", Duration::from_secs(10), || {
+        passed.exists() && other.exists()
+    });
     // The first client starts the service, as with a socket unit, and waits for it.
-    assert!(Client::lmtp(&passed).is_ok(), "{}", bed.log());
+    for socket in [&passed, &other] {
+        assert!(Client::lmtp(socket).is_ok(), "{}", bed.log());
+    }
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
     assert!(service.wait().unwrap().success(), "{}", bed.log());
     bed.finish();

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse as _, Response};
 use super::Backend;
 use super::body_pace::{BodyPace, PacedBody};
 use super::connection::ResponseHold;
-use super::in_flight::Bounds;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use crate::jmap::{self, CAPABILITIES};
@@ -64,7 +63,7 @@ async fn try_request(
     if announced.is_some_and(|bytes| bytes > max) {
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
-    let mut reservation = backend.request_bytes.reservation(context.key(), bounds(context));
+    let mut reservation = backend.request_bytes.reservation(context);
     let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIMEOUT));
     let mut body = Vec::new();
     while let Some(chunk) = paced.next().await? {
@@ -78,16 +77,6 @@ async fn try_request(
     let held = (permit, reservation);
     let (json, (permit, _)) = run(backend, context, request, held, MethodResponses::write).await?;
     Ok((json, permit))
-}
-
-/// Returns the bounds for a request of this caller. For an administrator, the bound on all requests
-/// is twice as high, and the bound on one caller is what all requests of others may have. So others
-/// cannot keep an administrator out.
-pub(super) fn bounds(context: &RequestContext) -> Bounds {
-    let (all, each) =
-        (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
-    let (all, each) = if context.caller.admin { (2 * all, all) } else { (all, each) };
-    Bounds { all, per_account: each, free: limits::FREE_REQUEST_BYTES }
 }
 
 /// Runs the methods of a request. Returns the response as `write` writes it, with `held`, which is

@@ -148,7 +148,7 @@ impl From<NotChecked> for Problem {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -160,7 +160,8 @@ mod tests {
     use crate::store::engine::memory::MemoryEngine;
     use crate::store::{Options, Store};
 
-    fn backend() -> Arc<Backend> {
+    /// A backend with the account ann@example.org, whose password is `s3cret`.
+    pub(in crate::net::http) fn backend() -> Arc<Backend> {
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
         let store =
             Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();

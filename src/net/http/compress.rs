@@ -3,6 +3,8 @@
 //! - Blobs are not compressed, because clients ask for ranges of them. Event streams are not,
 //!   because an event must not wait for the next.
 //! - A client that accepts all codings equally gets zstd, which is the fastest.
+//! - The memory of an encoder is kept while the client reads, so a zstd encoder is made for the size
+//!   of the response if that is known, and is freed with the last bytes.
 //! - zstd is implemented here; `tower_http` implements the others, and skips responses that have a
 //!   coding already.
 
@@ -60,17 +62,28 @@ pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
     if !prefers_zstd || is_coded || !LongJson.should_compress(&response) {
         return response;
     }
-    let Some(compressed) = CompressedBody::with_level(ZSTD_LEVEL) else { return response };
+    let size = response.body().size_hint().exact();
+    let Some(context) = encoder(size) else { return response };
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
     head.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
-    Response::from_parts(head, Body::new(compressed.with_body(body)))
+    Response::from_parts(head, Body::new(CompressedBody::new(body, context)))
+}
+
+/// Returns an encoder for a body of `size` bytes, if that is known. Returns `None` if the library
+/// has no memory.
+fn encoder(size: Option<u64>) -> Option<CCtx<'static>> {
+    let mut context = CCtx::try_create()?;
+    context.set_parameter(CParameter::CompressionLevel(ZSTD_LEVEL)).ok()?;
+    context.set_pledged_src_size(size).ok()?;
+    Some(context)
 }
 
 struct CompressedBody {
     inner: Body,
-    context: CCtx<'static>,
+    /// `None` when all is written, or after an error.
+    context: Option<CCtx<'static>>,
     /// Input that is not compressed yet.
     rest: Bytes,
     stage: CompressionStage,
@@ -81,42 +94,27 @@ enum CompressionStage {
     Reading,
     /// All input was read; the end of the zstd frame is still to be written.
     Ending,
-    Done,
 }
 
 impl CompressedBody {
-    /// Returns `None` if the library has no memory.
-    fn with_level(level: i32) -> Option<Self> {
-        let mut context = CCtx::try_create()?;
-        context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        Some(Self {
-            inner: Body::empty(),
-            context,
-            rest: Bytes::new(),
-            stage: CompressionStage::Reading,
-        })
-    }
-
-    fn with_body(self, inner: Body) -> Self {
-        Self { inner, ..self }
+    fn new(inner: Body, context: CCtx<'static>) -> Self {
+        let stage = CompressionStage::Reading;
+        Self { inner, context: Some(context), rest: Bytes::new(), stage }
     }
 
     /// Returns the next compressed bytes, which may be none yet. Returns `None` if input must be
     /// read first, or at the end.
     fn next_chunk(&mut self) -> Result<Option<Bytes>, axum::Error> {
-        if self.stage == CompressionStage::Done
-            || (self.stage == CompressionStage::Reading && self.rest.is_empty())
-        {
+        let Some(context) = &mut self.context else { return Ok(None) };
+        if self.stage == CompressionStage::Reading && self.rest.is_empty() {
             return Ok(None);
         }
         let mut out = vec![0; OUTPUT_CHUNK];
         let mut output = OutBuffer::around(out.as_mut_slice());
         let mut input = InBuffer::around(&self.rest);
         let pending = match self.stage {
-            CompressionStage::Reading => self.context.compress_stream(&mut output, &mut input),
-            CompressionStage::Ending | CompressionStage::Done => {
-                self.context.end_stream(&mut output)
-            }
+            CompressionStage::Reading => context.compress_stream(&mut output, &mut input),
+            CompressionStage::Ending => context.end_stream(&mut output),
         };
         let pending = pending.map_err(|code| {
             axum::Error::new(std::io::Error::other(zstd_safe::get_error_name(code)))
@@ -124,7 +122,7 @@ impl CompressedBody {
         let (read, written) = (input.pos(), output.pos());
         let _consumed = self.rest.split_to(read.min(self.rest.len()));
         if self.stage == CompressionStage::Ending && pending == 0 {
-            self.stage = CompressionStage::Done;
+            self.context = None;
         }
         out.truncate(written);
         Ok(Some(out.into()))
@@ -144,7 +142,7 @@ impl HttpBody for CompressedBody {
             match this.next_chunk() {
                 Ok(Some(chunk)) if chunk.is_empty() => {}
                 Ok(Some(chunk)) => return Poll::Ready(Some(Ok(Frame::data(chunk)))),
-                Ok(None) if this.stage == CompressionStage::Done => return Poll::Ready(None),
+                Ok(None) if this.context.is_none() => return Poll::Ready(None),
                 Ok(None) => match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
                     // JSON has no trailers.
                     Some(Ok(frame)) => this.rest = frame.into_data().unwrap_or_default(),
@@ -152,11 +150,15 @@ impl HttpBody for CompressedBody {
                     None => this.stage = CompressionStage::Ending,
                 },
                 Err(error) => {
-                    this.stage = CompressionStage::Done;
+                    this.context = None;
                     return Poll::Ready(Some(Err(error)));
                 }
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.context.is_none()
     }
 }
 
@@ -207,21 +209,36 @@ mod tests {
         for (plain, chunk) in
             [(&b""[..], 1), (b"[]", 1), (&long[..5000], 7), (&long, 100_000), (&long, 1_000_000)]
         {
-            let frames = plain
-                .chunks(chunk)
-                .map(|data| Ok::<_, axum::Error>(Frame::data(Bytes::copy_from_slice(data))));
-            let frames: Vec<_> = frames.collect();
-            let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
-            let mut body = CompressedBody::with_level(ZSTD_LEVEL).unwrap().with_body(body);
-            let mut compressed = Vec::new();
-            while let Some(frame) = body.frame().await {
-                let data = frame.unwrap().into_data().unwrap();
-                assert!((1..=OUTPUT_CHUNK).contains(&data.len()));
-                compressed.extend_from_slice(&data);
+            let frames: Vec<_> =
+                plain.chunks(chunk).map(|data| Bytes::copy_from_slice(data)).collect();
+            for size in [None, Some(plain.len() as u64)] {
+                let body =
+                    frames.clone().into_iter().map(|data| Ok::<_, axum::Error>(Frame::data(data)));
+                let body = Body::new(StreamBody::new(futures_util::stream::iter(body)));
+                let mut body = CompressedBody::new(body, encoder(size).unwrap());
+                let mut compressed = Vec::new();
+                while let Some(frame) = body.frame().await {
+                    let data = frame.unwrap().into_data().unwrap();
+                    assert!((1..=OUTPUT_CHUNK).contains(&data.len()));
+                    compressed.extend_from_slice(&data);
+                }
+                assert!(body.is_end_stream());
+                let decompressed = decompress(&compressed, plain.len());
+                assert!(decompressed == plain, "{} bytes by {chunk}", plain.len());
+                assert!(compressed.len() < plain.len() * 2 / 3 + 100);
             }
-            let decompressed = decompress(&compressed, plain.len());
-            assert!(decompressed == plain, "{} bytes by {chunk}", plain.len());
-            assert!(compressed.len() < plain.len() * 2 / 3 + 100);
         }
+    }
+
+    #[tokio::test]
+    async fn encoder_of_a_short_body_is_small_and_ends_with_the_last_bytes() {
+        let plain = vec![b'x'; 2048];
+        let mut body = CompressedBody::new(Body::empty(), encoder(Some(2048)).unwrap());
+        // Begins the frame, for which the encoder takes its memory.
+        body.rest = Bytes::from(plain);
+        assert!(body.next_chunk().unwrap().is_some());
+        let used = body.context.as_ref().unwrap().sizeof();
+        assert!(used < 128 * 1024, "{used} bytes");
+        assert!(body.frame().await.is_some() && body.is_end_stream());
     }
 }

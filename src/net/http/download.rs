@@ -133,9 +133,11 @@ async fn try_download(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
-    // If If-Range is not exactly the tag of this blob, the range is ignored (RFC 9110 §13.1.5).
+    // The range is ignored if the method is not GET (RFC 9110 §14.2), or if If-Range is not exactly
+    // the tag of this blob (§13.1.5).
     let is_same_blob = |field: &[u8]| field.trim_ascii() == tag.as_bytes();
-    let range_field = field("range").filter(|_| field("if-range").is_none_or(is_same_blob));
+    let may_select = method == Method::GET && field("if-range").is_none_or(is_same_blob);
+    let range_field = field("range").filter(|_| may_select);
     let selected = match range_field.map_or(RangeSelection::Whole, |field| range(field, size)) {
         RangeSelection::Whole => 0..size,
         RangeSelection::Part(part) => {

@@ -1,8 +1,8 @@
 //! Bounds the bytes of requests that are being received or answered: in all, and for each account
 //! or, on the control socket, each Unix user, so that none keeps the others out.
 //!
-//! - JMAP requests and uploads have an `InFlight` each, and so bounds of their own: requests are in
-//!   memory, and larger uploads in files.
+//! - JMAP requests, those of administrators, and uploads have an `InFlight` each, and so bounds of
+//!   their own: requests are in memory, and larger uploads in files.
 //! - Bytes are reserved as they arrive, and not for an announced length.
 //! - A request beyond a bound is refused. It does not wait, so that requests that have reserved
 //!   bytes can complete.
@@ -14,6 +14,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::problem::Problem;
+use super::request_context::RequestContext;
+use crate::model::limits;
 
 /// The totals of one kind of requests. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,27 @@ struct InFlightTotals {
     all: u64,
     /// By the key of the caller (`RequestContext::key`). An account without bytes has no entry.
     accounts: HashMap<String, u64>,
+}
+
+/// The bytes of JMAP requests that are being read and answered. Those of administrators are counted
+/// by themselves, so that neither they nor the other callers keep the others out.
+#[derive(Debug, Default)]
+pub(super) struct RequestBytes {
+    administrators: InFlight,
+    others: InFlight,
+}
+
+impl RequestBytes {
+    /// Returns a reservation of no bytes yet, for requests of this caller.
+    pub(super) fn reservation(&self, context: &RequestContext) -> Reservation {
+        let all = limits::MAX_REQUEST_BYTES_IN_FLIGHT;
+        let (in_flight, per_account) = match context.caller.admin {
+            true => (&self.administrators, all),
+            false => (&self.others, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT),
+        };
+        let bounds = Bounds { all, per_account, free: limits::FREE_REQUEST_BYTES };
+        in_flight.reservation(context.key(), bounds)
+    }
 }
 
 /// Bounds of reserved bytes.
@@ -132,6 +155,7 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jmap::Caller;
 
     #[test]
     fn refusal_names_the_limit_that_bounds_the_account() {
@@ -141,6 +165,27 @@ mod tests {
         );
         assert_eq!(Problem::from(CapacityError::Account).body()["limit"], "maxConcurrentRequests");
         assert_eq!(CapacityError::All.problem("maxConcurrentUpload").status(), 503);
+    }
+
+    #[test]
+    fn administrators_and_others_do_not_keep_each_other_out() {
+        let bytes = RequestBytes::default();
+        let reservation = |user: &str, admin| {
+            let caller = Caller { user: Some(user.into()), admin, ..Caller::default() };
+            bytes.reservation(&RequestContext { caller, base: "".into() })
+        };
+        let free = limits::FREE_REQUEST_BYTES as usize;
+        let all = limits::MAX_REQUEST_BYTES_IN_FLIGHT as usize;
+        let of_user = limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT as usize;
+        for of_administrators in [true, false] {
+            let each = if of_administrators { all } else { of_user };
+            let mut full: Vec<_> =
+                (0..all / each).map(|n| reservation(&n.to_string(), of_administrators)).collect();
+            assert!(full.iter_mut().all(|one| one.grow(free + each).is_ok()));
+            let mut same = reservation("ann", of_administrators);
+            assert_eq!(same.grow(free + 1), Err(CapacityError::All));
+            assert_eq!(reservation("ann", !of_administrators).grow(free + of_user), Ok(()));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::header::HeaderName;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -20,6 +21,8 @@ pub(super) struct Problem {
     status: StatusCode,
     body: Value,
     retry_after: Option<Duration>,
+    /// Further header fields.
+    fields: Vec<(HeaderName, &'static str)>,
 }
 
 impl Problem {
@@ -32,7 +35,7 @@ impl Problem {
             "status": status.as_u16(),
             "detail": detail.into(),
         });
-        Self { status, body, retry_after: None }
+        Self { status, body, retry_after: None, fields: Vec::new() }
     }
 
     /// 429: a limit of RFC 8620 §2 is exceeded for now.
@@ -43,6 +46,7 @@ impl Problem {
             status: StatusCode::TOO_MANY_REQUESTS,
             body,
             retry_after: Some(Duration::from_secs(1)),
+            fields: Vec::new(),
         }
     }
 
@@ -50,7 +54,7 @@ impl Problem {
     pub(super) fn too_large(name: &'static str) -> Self {
         let mut body = RequestError::Limit(name).problem();
         body["status"] = StatusCode::PAYLOAD_TOO_LARGE.as_u16().into();
-        Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None }
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None, fields: Vec::new() }
     }
 
     /// Returns the problem details.
@@ -60,6 +64,12 @@ impl Problem {
 
     pub(super) fn with_retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
+    }
+
+    /// Adds a header field to the response.
+    pub(super) fn with_field(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.fields.push((name, value));
+        self
     }
 
     /// 503 with `Retry-After`.
@@ -89,7 +99,12 @@ impl From<BodyError> for Problem {
 
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, body: error.problem(), retry_after: None }
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            body: error.problem(),
+            retry_after: None,
+            fields: Vec::new(),
+        }
     }
 }
 
@@ -121,7 +136,7 @@ impl From<MethodError> for Problem {
             MethodError::Forbidden(detail) => Self::new(StatusCode::FORBIDDEN, detail),
             MethodError::AccountNotFound => Self::new(StatusCode::NOT_FOUND, "no such account"),
             MethodError::ServerUnavailable(detail) => Self::busy(&detail),
-            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.arguments().to_string()),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.description()),
         }
     }
 }
@@ -159,6 +174,25 @@ impl IntoResponse for Problem {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert("retry-after", HeaderValue::from(seconds.max(1)));
         }
+        for (name, value) in self.fields {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detail_of_a_failed_method_is_its_description() {
+        let problem = |error: MethodError| {
+            let problem = Problem::from(error);
+            (problem.status().as_u16(), problem.detail().to_owned())
+        };
+        assert_eq!(problem(MethodError::ServerFail("a row".into())), (500, "a row".into()));
+        assert_eq!(problem(MethodError::ServerUnavailable("later".into())), (503, "later".into()));
+        assert_eq!(problem(MethodError::StateMismatch), (500, "stateMismatch".into()));
     }
 }

@@ -20,11 +20,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use super::body_pace::BodyPace;
 use super::change_follower::ChangeFollower;
 use super::events::{ACCESS_CHECK_INTERVAL, MIN_EVENT_INTERVAL};
+use super::handshake::Handshake;
 use super::in_flight::Reservation;
 use super::origin::ConnectionInfo;
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::websocket::{ClientMessage, Handshake, ReceiveError, Socket};
+use super::websocket::{ClientMessage, ReceiveError, Socket};
 use super::{Backend, api};
 use crate::jmap::CAPABILITIES;
 use crate::model::limits;
@@ -61,7 +62,7 @@ pub(super) async fn open(
             .into_response();
     };
     let connection = request.extensions_mut().remove::<ConnectionInfo>();
-    let reservation = backend.request_bytes.reservation(context.key(), api::bounds(&context));
+    let reservation = backend.request_bytes.reservation(&context);
     handshake.accept(PROTOCOL, reservation, move |socket| async move {
         let _connection = connection;
         WebSocketSession {

@@ -1,36 +1,32 @@
 //! A response body that another task sends in chunks.
 //!
-//! At most one chunk is buffered. If the client does not take it in time, sending fails.
+//! At most one chunk is buffered. If the client reads too slowly (`response_pace`), the connection
+//! is closed, and sending fails.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::body::Body;
 use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::timeout;
 
 use crate::net::concurrency::ConcurrencyPermit;
-
-/// How long a client may take for the chunk that is buffered.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends the chunks of a body. The body is complete when this is dropped, unless `fail` was called.
 #[derive(Debug)]
 pub(super) struct BodySender(Sender<io::Result<Bytes>>);
 
 impl BodySender {
-    /// Sends a chunk, once the client has taken the previous one. Returns `false` if the client
-    /// disconnected, or has not taken the previous chunk in time.
+    /// Sends a chunk, once the client has taken the previous one. Returns `false` if the connection
+    /// is closed.
     pub(super) async fn send(&self, chunk: impl Into<Bytes>) -> bool {
-        matches!(timeout(SEND_TIMEOUT, self.0.send(Ok(chunk.into()))).await, Ok(Ok(())))
+        self.0.send(Ok(chunk.into())).await.is_ok()
     }
 
     /// Aborts the response, so that the client sees that it is incomplete.
     pub(super) async fn fail(&self, reason: String) {
-        drop(timeout(SEND_TIMEOUT, self.0.send(Err(io::Error::other(reason)))).await);
+        drop(self.0.send(Err(io::Error::other(reason))).await);
     }
 
     /// Waits until the client has disconnected.

@@ -113,9 +113,8 @@ impl From<MethodError> for Refusal {
         match error {
             MethodError::Forbidden(detail) => Self(StatusCode::FORBIDDEN, "forbidden", detail),
             MethodError::AccountNotFound => Self::from(Error::NotFound("account")),
-            other => {
-                Self(StatusCode::INTERNAL_SERVER_ERROR, "serverFail", other.arguments().to_string())
-            }
+            MethodError::ServerUnavailable(detail) => Self::from(Problem::busy(&detail)),
+            other => Self(StatusCode::INTERNAL_SERVER_ERROR, "serverFail", other.description()),
         }
     }
 }
@@ -308,5 +307,22 @@ impl hyper::body::Body for OutgoingMessage {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_of_a_failed_method_has_its_description_and_may_be_tried_again() {
+        let refusal = |error: MethodError| {
+            let Refusal(status, kind, detail) = Refusal::from(error);
+            (status.as_u16(), kind, detail)
+        };
+        let fail = MethodError::ServerFail("a row".into());
+        assert_eq!(refusal(fail), (500, "serverFail", "a row".into()));
+        let later = MethodError::ServerUnavailable("later".into());
+        assert_eq!(refusal(later), (503, "busy", "later".into()));
     }
 }

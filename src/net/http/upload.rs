@@ -143,13 +143,11 @@ pub(super) async fn collect(
     max: usize,
 ) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
-    // Room for as many uploads of the largest size as may run at once, or the default if that is
-    // more.
-    let per_account = (max as u64)
-        .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
-        .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
-    let all = per_account.saturating_mul(limits::MAX_FULL_UPLOADERS);
-    let bounds = Bounds { all, per_account, free: 0 };
+    let bounds = bounds([
+        backend.http.get().uploads.max,
+        settings.max_message,
+        settings.filter.max_script_bytes as u64,
+    ]);
     let mut reservation = backend.upload_bytes.reservation(context.key(), bounds);
     let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill_dir);
     while let Some(chunk) = body.next().await? {
@@ -166,6 +164,18 @@ pub(super) async fn collect(
 fn cannot_collect(error: &io::Error) -> Problem {
     tracing::warn!(%error, "cannot collect an upload");
     Error::of_write("the file of an upload", error).into()
+}
+
+/// Returns the bounds on the bytes of all kinds of uploads together, whose largest sizes are given:
+/// room for as many of the largest size as an account may have at once, or the default if that is
+/// more.
+fn bounds(largest: [u64; 3]) -> Bounds {
+    let per_account = largest
+        .into_iter()
+        .fold(0, u64::max)
+        .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
+        .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
+    Bounds { all: per_account.saturating_mul(limits::MAX_FULL_UPLOADERS), per_account, free: 0 }
 }
 
 /// Calls `write` with the body on a thread that may wait, once there is memory for the body and the
@@ -212,6 +222,36 @@ fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jmap::{Caller, UploadSettings};
+    use crate::net::http::HttpSettings;
+    use crate::net::http::auth::tests::backend;
+
+    /// Where uploads may be larger than messages, imports have the same room as uploads.
+    #[tokio::test]
+    async fn import_is_not_refused_while_large_uploads_are_within_their_bounds() {
+        let backend = backend();
+        let uploads = Arc::new(UploadSettings { max: 1 << 30, ..UploadSettings::default() });
+        backend.http.set(HttpSettings { uploads, ..HttpSettings::default() });
+        let context = |user: &str| {
+            let caller = Caller { user: Some(user.into()), ..Caller::default() };
+            RequestContext { caller, base: "".into() }
+        };
+        let body = |size| {
+            let body = Body::from(vec![b'x'; size]);
+            PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT))
+        };
+        let mut uploads = Vec::new();
+        for user in ["ann", "bob", "eve"] {
+            let upload = collect(&backend, &context(user), body(1), 1 << 30).await.unwrap();
+            let (_, mut reservation) = upload.unwrap();
+            reservation.grow(800 << 20).unwrap();
+            uploads.push(reservation);
+        }
+        for user in ["ann", "root"] {
+            let import = collect(&backend, &context(user), body(10), 50 << 20).await;
+            assert!(import.is_ok_and(|import| import.is_some()), "{user}");
+        }
+    }
 
     #[test]
     fn only_a_full_disk_or_quota_is_insufficient_storage() {

@@ -1,12 +1,11 @@
-//! The WebSocket protocol (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within limits,
-//! and the close.
+//! The WebSocket protocol (RFC 6455) after the handshake: messages within limits, and the close.
 //!
 //! - Memory for a message is reserved as its bytes arrive, long before the message is complete. The
 //!   bytes must come at a minimum rate.
 //! - After the close frame, further input is read and discarded for a while, so that a reset does
 //!   not destroy the last message to the client.
 //!
-//! `socket` interprets the messages.
+//! `handshake` answers the handshake, and `socket` interprets the messages.
 
 use std::io;
 use std::pin::Pin;
@@ -14,139 +13,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::header::{HeaderName, HeaderValue};
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
 use futures_util::{SinkExt as _, StreamExt as _};
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::body_pace::BodyPace;
 use super::in_flight::{CapacityError, Reservation};
-use super::problem::Problem;
 use crate::model::limits;
 use crate::net::stop::StopSignal;
 
 const READ_CHUNK: usize = 16 * 1024;
-
-#[derive(Debug)]
-pub(super) struct Handshake {
-    /// `Sec-WebSocket-Key`; `None` over HTTP/2.
-    key: Option<HeaderValue>,
-    upgrade: OnUpgrade,
-    protocols: Vec<HeaderValue>,
-}
-
-impl Handshake {
-    /// Reads the handshake of a client (RFC 6455 §4.2.1, RFC 8441 §5).
-    ///
-    /// # Errors
-    /// - 400: the handshake is malformed.
-    /// - 405: the method is neither GET nor CONNECT.
-    /// - 426: the request does not ask for a WebSocket of version 13.
-    pub(super) fn parse(request: &mut Request) -> Result<Self, Problem> {
-        let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
-        let contains = |headers: &HeaderMap, name: &str, token: &str| {
-            let fields = headers.get_all(name).iter().filter_map(|field| field.to_str().ok());
-            fields
-                .flat_map(|field| field.split(','))
-                .any(|word| word.trim().eq_ignore_ascii_case(token))
-        };
-        let headers = request.headers();
-        let key = if *request.method() == Method::CONNECT {
-            let protocol = request.extensions().get::<hyper::ext::Protocol>();
-            if protocol.is_none_or(|protocol| protocol.as_str() != "websocket") {
-                return Err(bad_request(":protocol is not websocket"));
-            }
-            None
-        } else {
-            if *request.method() != Method::GET {
-                return Err(Problem::new(
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    "a WebSocket must be opened by GET",
-                ));
-            }
-            if !contains(headers, "connection", "upgrade")
-                || !contains(headers, "upgrade", "websocket")
-            {
-                let detail = "this URL must be used with a WebSocket";
-                return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, detail));
-            }
-            Some(
-                headers
-                    .get("sec-websocket-key")
-                    .cloned()
-                    .ok_or_else(|| bad_request("Sec-WebSocket-Key is missing"))?,
-            )
-        };
-        if headers.get("sec-websocket-version").is_none_or(|version| version != "13") {
-            return Err(Problem::new(
-                StatusCode::UPGRADE_REQUIRED,
-                "only version 13 of the WebSocket protocol is supported",
-            ));
-        }
-        let protocols = headers.get_all("sec-websocket-protocol").iter().cloned().collect();
-        let upgrade = request.extensions_mut().remove::<OnUpgrade>();
-        Ok(Self {
-            key,
-            upgrade: upgrade.ok_or_else(|| bad_request("this connection cannot be upgraded"))?,
-            protocols,
-        })
-    }
-
-    /// Whether the client offers this subprotocol.
-    pub(super) fn offers(&self, protocol: &str) -> bool {
-        let offered = self.protocols.iter().filter_map(|field| field.to_str().ok());
-        offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == protocol)
-    }
-
-    /// Answers the handshake. `serve` is called when the connection has become a WebSocket.
-    /// `reservation` is empty, and grows with each message.
-    pub(super) fn accept<F>(
-        self,
-        protocol: &'static str,
-        reservation: Reservation,
-        serve: impl FnOnce(Socket) -> F + Send + 'static,
-    ) -> Response
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let upgrade = self.upgrade;
-        tokio::spawn(async move {
-            match upgrade.await {
-                Ok(upgraded) => {
-                    let stream = TokioIo::new(upgraded);
-                    serve(Socket::new(stream, reservation, limits::HTTP_WRITE_TIMEOUT).await).await;
-                }
-                Err(error) => tracing::debug!(%error, "a WebSocket was not opened"),
-            }
-        });
-        let mut response = Response::new(Body::empty());
-        let mut set =
-            |name, value| drop(response.headers_mut().insert(HeaderName::from_static(name), value));
-        set("sec-websocket-protocol", HeaderValue::from_static(protocol));
-        let Some(key) = self.key else { return response };
-        let Ok(accepted) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
-            let detail = "Sec-WebSocket-Key is invalid";
-            return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
-        };
-        set("connection", HeaderValue::from_static("upgrade"));
-        set("upgrade", HeaderValue::from_static("websocket"));
-        set("sec-websocket-accept", accepted);
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        response
-    }
-}
 
 #[derive(Debug)]
 pub(super) enum ClientMessage {
@@ -177,7 +60,9 @@ pub(super) struct Socket<S = TokioIo<Upgraded>> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    async fn new(stream: S, reservation: Reservation, send_window: Duration) -> Self {
+    /// Begins after the handshake. `reservation` is empty, and grows with each message. For
+    /// `send_window` see the field.
+    pub(super) async fn new(stream: S, reservation: Reservation, send_window: Duration) -> Self {
         let meter = Arc::new(Mutex::new(MessageMeter {
             reservation,
             bytes: 0,

@@ -9,7 +9,7 @@ use super::*;
 use crate::message::header::IncomingMessage;
 use crate::model::{Envelope, Recipient};
 use crate::net::listen::{Access, ListenAddress};
-use crate::net::managesieve::tests::tls_settings;
+use crate::net::managesieve::tests::{connect_tls, tls_settings};
 use crate::net::stop::{Switch, switch};
 
 #[derive(Default)]
@@ -267,8 +267,8 @@ async fn a_message_that_is_too_large_frees_its_memory_and_file_before_it_ends() 
     assert!(server.service.messages.lock().is_empty());
 }
 
-#[tokio::test]
-async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+/// A server with TLS, and a client that may begin TLS now.
+async fn after_starttls() -> (Server, BufReader<UnixStream>) {
     let server =
         server(|settings| settings.tls = Some(tls_settings()), Ceiling::new(9, 5000)).await;
     let stream = UnixStream::connect(server.dir.path().join("s")).await.unwrap();
@@ -279,6 +279,23 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
         line.clear();
         assert_ne!(stream.read_line(&mut line).await.unwrap(), 0);
     }
+    (server, stream)
+}
+
+#[tokio::test]
+async fn tls_ends_with_close_notify() {
+    let (_server, stream) = after_starttls().await;
+    let mut stream = connect_tls(stream.into_inner()).await;
+    stream.write_all(b"QUIT\r\n").await.unwrap();
+    let mut answer = String::new();
+    // Without `close_notify` (RFC 8446 §6.1) this is the error `UnexpectedEof`.
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("221 "), "{answer}");
+}
+
+#[tokio::test]
+async fn stop_ends_a_connection_whose_tls_has_not_begun() {
+    let (server, _stream) = after_starttls().await;
     server.switch.stop();
     assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(20)).await);
 }

@@ -1,9 +1,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::account::{Logins, NewAccount, hash_password};
@@ -179,4 +180,19 @@ pub(in crate::net) fn tls_settings() -> Arc<rustls::ServerConfig> {
         .with_single_cert(vec![certificate()], key)
         .unwrap();
     Arc::new(config)
+}
+
+/// Begins TLS with a server `localhost`.
+pub(in crate::net) async fn connect_tls<S: ByteStream>(stream: S) -> TlsStream<S> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    connector.connect(name, stream).await.unwrap()
 }

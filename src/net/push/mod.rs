@@ -6,7 +6,8 @@
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
-//! - A push contains the newest states.
+//! - A push contains the newest states. If they are too long for one push, several follow each other,
+//!   each with some of the accounts.
 //! - A push that fails for now is retried with growing waits; later changes go with it. After the
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when its URL answers that it is gone, or when the password or
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -377,7 +378,7 @@ impl SubscriptionTask {
                 "verificationCode": subscription.code,
             })
         };
-        match self.push(&subscription, &message).await {
+        match self.push(&subscription, message).await {
             PushResult::Accepted => {
                 *tries = 0;
                 self.code_sent = true;
@@ -401,8 +402,21 @@ impl SubscriptionTask {
         }
     }
 
-    async fn push(&self, subscription: &PushSubscription, message: &Value) -> PushResult {
-        let plain = message.to_string().into_bytes();
+    /// Pushes a message, in parts if it is too long. Ends with the first part that is not accepted.
+    async fn push(&self, subscription: &PushSubscription, message: Value) -> PushResult {
+        for (index, part) in split(message).into_iter().enumerate() {
+            if index > 0 {
+                sleep(MIN_PUSH_INTERVAL).await;
+            }
+            match self.push_part(subscription, part.to_string().into_bytes()).await {
+                PushResult::Accepted => {}
+                other => return other,
+            }
+        }
+        PushResult::Accepted
+    }
+
+    async fn push_part(&self, subscription: &PushSubscription, plain: Vec<u8>) -> PushResult {
         let body = match &subscription.keys {
             None => plain,
             Some(keys) => match encrypt::encrypt(&plain, keys) {
@@ -434,6 +448,33 @@ impl SubscriptionTask {
             _ => PushStep::Again(FIRST_RETRY_PAUSE),
         }
     }
+}
+
+/// Splits a `StateChange` that is longer than `MAX_MESSAGE_BYTES` into several that are not, of whole
+/// accounts: it may be about any of them (RFC 8620 §7.1). A push server need not accept more than
+/// 4096 bytes, encrypted or not (RFC 8030 §7.2). Other messages are returned as they are.
+fn split(message: Value) -> Vec<Value> {
+    if message.to_string().len() <= encrypt::MAX_MESSAGE_BYTES {
+        return vec![message];
+    }
+    let Some(changed) = message.get("changed").and_then(Value::as_object) else {
+        return vec![message];
+    };
+    let part_of = |changed: Map<String, Value>| json!({"@type": "StateChange", "changed": changed});
+    let empty = part_of(Map::new()).to_string().len();
+    let (mut parts, mut part, mut length) = (Vec::new(), Map::new(), empty);
+    for (account, states) in changed {
+        // The account's id in quotes, a colon, the states, and a comma.
+        let more = account.len() + 4 + states.to_string().len();
+        if length + more > encrypt::MAX_MESSAGE_BYTES && !part.is_empty() {
+            parts.push(part_of(std::mem::take(&mut part)));
+            length = empty;
+        }
+        length += more;
+        part.insert(account.clone(), states.clone());
+    }
+    parts.push(part_of(part));
+    parts
 }
 
 #[cfg(test)]

@@ -158,6 +158,35 @@ fn change_of_an_account_that_cannot_be_read_is_pushed_later() {
     assert!(dispatcher.unread.is_empty());
 }
 
+#[test]
+fn change_that_is_too_long_for_a_push_is_split_by_accounts() {
+    let fixture = fixture();
+    let mut observed = vec![ObservedAccount::of_owner(fixture.ann)];
+    for n in 0..80 {
+        let name = Address::parse(&format!("b{n}@example.org")).unwrap();
+        let account = fixture.directory.add(&NewAccount::at(name)).unwrap();
+        observed.push(ObservedAccount { account, shared: true });
+    }
+    let mut state = PushState::now(&fixture.store, &[]).unwrap();
+    state.set_accounts(&observed);
+    let change = state.catch_up(&fixture.store, None).unwrap().unwrap();
+    assert!(change.to_string().len() > encrypt::MAX_MESSAGE_BYTES);
+    let parts = split(change.clone());
+    let mut all = serde_json::Map::new();
+    for part in &parts {
+        assert!(part.to_string().len() <= encrypt::MAX_MESSAGE_BYTES, "{part}");
+        assert_eq!(part["@type"], "StateChange");
+        all.extend(part["changed"].as_object().unwrap().clone());
+    }
+    assert_eq!(Value::Object(all), change["changed"]);
+    let length: usize = parts.iter().map(|part| part.to_string().len()).sum();
+    assert_eq!(parts.len(), length.div_ceil(encrypt::MAX_MESSAGE_BYTES), "as few as possible");
+    // What is not too long is pushed whole.
+    for message in [parts[0].clone(), json!({"@type": "PushVerification"})] {
+        assert_eq!(split(message.clone()), [message]);
+    }
+}
+
 /// The system's clock, which panics once on a thread of the pushes if the test asks for it.
 #[derive(Debug, Default)]
 struct PanickingClock {

@@ -107,13 +107,9 @@ impl Txn<'_> {
     /// loses its bytes and its message. Once an action is not open, an equal one can be queued.
     ///
     /// # Errors
-<<<<<<< HEAD
-    /// `NotFound` if the action was removed since it was read; `Conflict` if it was changed, or if
-    /// its submission would be larger than `limits::MAX_OBJECT_BYTES`.
-=======
-    /// `NotFound` if the action was removed since it was read. `Conflict` if it was changed, or if
-    /// it would be open again while an equal one is queued.
->>>>>>> h1
+    /// `NotFound` if the action was removed since it was read. `Conflict` if it was changed, if it
+    /// would be open again while an equal one is queued, or if its submission would be larger than
+    /// `limits::MAX_OBJECT_BYTES`.
     pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
         self.assert_action(read)?;
         let old = read.clone();

@@ -141,7 +141,8 @@ impl Session {
         let next = if left > 0 {
             self.mode = Mode::IdleBdat { left, last };
             Transition::NeedInput
-        } else if last && self.transaction.take().is_some() {
+        } else if last && self.transaction.is_some() {
+            self.reset();
             Transition::Reset
         } else {
             self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"))

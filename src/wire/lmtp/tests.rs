@@ -139,8 +139,6 @@ fn envelope_has_the_parameters_that_the_client_sent() {
     let recipient = &envelope.recipients[0];
     assert!(recipient.notify.success && recipient.notify.delay && !recipient.notify.failure);
     assert_eq!(recipient.original.as_ref().unwrap().address, "old+x@y.example");
-    // XFORWARD applies to one message.
-    assert_eq!(messages[1].0.client.ident, None);
     assert_eq!(messages[1].1, b"");
 }
 
@@ -158,6 +156,22 @@ fn xclient_drops_the_attributes_of_xforward_and_keeps_those_of_xclient() {
         ..ClientInfo::default()
     };
     assert_eq!(messages[0].0.client, expected);
+}
+
+#[test]
+fn attributes_of_xforward_are_for_one_transaction() {
+    let next = "MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nDATA\r\n.\r\n";
+    for first in [
+        next,
+        "MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nRSET\r\n",
+        "MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nBDAT 3 LAST\r\nabc",
+        "MAIL FROM:<>\r\nRCPT TO:<unknown@y.example>\r\nBDAT 3 LAST\r\nabc",
+    ] {
+        let dialog = format!("LHLO m\r\nXFORWARD IDENT=4F1 ADDR=192.0.2.7\r\n{first}{next}");
+        let (_, messages) = drive(&[dialog.as_bytes()], Settings { trusted: true, ..small() });
+        let (envelope, _) = messages.last().unwrap();
+        assert_eq!(envelope.client, ClientInfo::default(), "{first}");
+    }
 }
 
 const DIALOG: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\n\

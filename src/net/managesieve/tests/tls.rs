@@ -1,7 +1,5 @@
 //! Tests of STARTTLS (RFC 5804 §2.2).
 
-use rustls::pki_types::ServerName;
-
 use super::*;
 
 #[tokio::test]
@@ -35,8 +33,6 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
 /// RFC 5804 §2.2, RFC 9266: what came before TLS is forgotten, and SCRAM is bound to TLS.
 #[tokio::test]
 async fn client_begins_tls_and_binds_its_login_to_it() {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate()).unwrap();
     let tls = Some(tls_settings());
     let server = server(ManageSieveSettings { tls, ..ManageSieveSettings::default() }, 9).await;
 
@@ -48,15 +44,7 @@ async fn client_begins_tls_and_binds_its_login_to_it() {
     assert!(early.starts_with("NO (ENCRYPT-NEEDED) "), "{early}");
     assert_eq!(client.say("STARTTLS\r\nNOOP \"injected\"").await, "OK \"begin TLS now\"\r\n");
 
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from("localhost").unwrap();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, client.0.into_inner()).await.unwrap();
+    let stream = connect_tls(client.0.into_inner()).await;
     let exported =
         stream.get_ref().1.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b""));
     let mut client = Client(BufReader::new(stream));
@@ -78,4 +66,7 @@ async fn client_begins_tls_and_binds_its_login_to_it() {
         assert!(answer.starts_with(expected), "{answer}");
     }
     assert_eq!(client.say("LISTSCRIPTS").await, "OK\r\n");
+    assert_eq!(client.say("LOGOUT").await, "OK \"goodbye\"\r\n");
+    // Without `close_notify` (RFC 8446 §6.1) this is the error `UnexpectedEof`.
+    assert_eq!(client.0.read(&mut [0]).await.unwrap(), 0);
 }
