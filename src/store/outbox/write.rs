@@ -113,8 +113,7 @@ impl Txn<'_> {
     /// loses its bytes and its message. Once an action is not open, an equal one can be queued.
     ///
     /// # Errors
-    /// `NotFound` if the action was removed since it was read; `Conflict` if it was changed, or if
-    /// its submission would be larger than `limits::MAX_OBJECT_BYTES`.
+    /// `NotFound` if the action was removed since it was read; `Conflict` if it was changed.
     pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
         self.assert_action(read)?;
         let old = read.clone();
@@ -136,7 +135,7 @@ impl Txn<'_> {
     /// Removes an action that is done, and returns it. The actions that depend on it go on.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` as for `update_action`, also of a dependant.
+    /// `NotFound`.
     pub fn complete_action(&mut self, id: ActionId) -> Result<Action, Error> {
         let old = self.erase_action(id)?;
         self.release_dependants(id)?;
@@ -147,7 +146,7 @@ impl Txn<'_> {
     /// them, the named one first.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` if a submission would be too large (`update_action`).
+    /// `NotFound`.
     pub fn remove_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let mut removed = vec![self.erase_action(id)?];
         removed.extend(self.drop_dependants(id)?);
