@@ -313,3 +313,49 @@ fn damaged_rows_do_not_stop_the_collection_of_messages() {
     assert!(engine.get(Table::Blobs, &[0]).unwrap().is_some());
     assert!(engine.get(Table::Blobs, &[0; 32]).unwrap().is_some());
 }
+
+/// The index of an email whose message is lost or damaged cannot be made again, and is no fault.
+#[test]
+fn a_message_that_cannot_be_read_does_not_make_every_repair_write_the_search_index() {
+    type DamageFn = fn(Vec<u8>) -> Option<Vec<u8>>;
+    let damages: [(&str, DamageFn); 3] = [
+        ("lost", |_| None),
+        ("unreadable", |_| Some(vec![99])),
+        ("altered", |row| Some([&row[..], &[7]].concat())),
+    ];
+    for (name, damage) in damages {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = open(engine.clone());
+        fill(&store);
+        let tokens = |id: EmailId| {
+            let key = EmailKey { account: ANN, email: id }.encode();
+            engine.get(Table::EmailTokens, &key).unwrap()
+        };
+        // A short message in a fold, and not the one that an action names.
+        let emails = store.snapshot().emails(ANN, None, 99).unwrap();
+        let (id, email) = emails
+            .into_iter()
+            .find(|(id, email)| {
+                tokens(*id).is_none() && email.size < 1000 && id.received_at() > UtcMillis(0)
+            })
+            .unwrap();
+        let row = engine.get(Table::Blobs, &email.blob.0).unwrap().unwrap();
+        write(&*engine, Table::Blobs, &email.blob.0, damage(row));
+        let is_known = || deep(&store).iter().all(|breach| breach.table == Table::Blobs.name());
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+        assert_eq!(repair(&store, RepairScope::Repair).written, 0, "{name}");
+        // A repair of the index deletes the fold: the email keeps a row there, without its words.
+        let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
+        write(&*engine, Table::EmailTokens, &key, None);
+        assert!(repair(&store, RepairScope::Repair).written > 0, "{name}");
+        assert!(tokens(id).is_some(), "{name}");
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+        assert_eq!(repair(&store, RepairScope::Repair).written, 0, "{name}");
+        // The row stays as it is from then on.
+        let (before, (key, _)) = (tokens(id), rows_of(&engine, Table::EmailTokens, ANN).remove(2));
+        write(&*engine, Table::EmailTokens, &key, None);
+        repair(&store, RepairScope::Reindex);
+        assert_eq!(tokens(id), before, "{name}");
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+    }
+}
