@@ -18,7 +18,7 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 /// The data types whose earlier states are refused after a repair that begins the history anew.
-const REPAIRED_TYPES: [DataType; 8] = [
+const REPAIRED_TYPES: [DataType; 9] = [
     DataType::Email,
     DataType::EmailDelivery,
     DataType::Thread,
@@ -26,6 +26,7 @@ const REPAIRED_TYPES: [DataType; 8] = [
     DataType::MailboxCounts,
     DataType::Identity,
     DataType::EmailSubmission,
+    DataType::ShareNotification,
     DataType::SieveScript,
 ];
 

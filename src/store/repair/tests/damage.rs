@@ -2,6 +2,7 @@
 //! in spite of it.
 
 use super::*;
+use crate::model::ObjectKind;
 use crate::store::WakeCondition;
 use crate::store::engine::RowReader as _;
 use crate::store::row::{BlobBytes, BlobRow};
@@ -357,5 +358,22 @@ fn a_message_that_cannot_be_read_does_not_make_every_repair_write_the_search_ind
         repair(&store, RepairScope::Reindex);
         assert_eq!(tokens(id), before, "{name}");
         assert!(is_known(), "{name}: {:?}", deep(&store));
+    }
+}
+
+/// A repair deletes an object whose row is lost or damaged. Clients must learn of it.
+#[test]
+fn a_repair_refuses_the_states_of_all_kinds_of_objects() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let state = || store.snapshot().account_state(ANN).unwrap();
+    let before = state();
+    let (key, _) = rows_of(&engine, Table::MailboxEmailIndex, ANN).remove(2);
+    write(&*engine, Table::MailboxEmailIndex, &key, None);
+    assert_eq!(repair(&store, RepairScope::Repair).history_restarted, [ANN]);
+    for data in ObjectKind::ALL.into_iter().filter_map(ObjectKind::data_type) {
+        assert!(state().low_mark(data) > before.modseq, "{data:?}");
+        assert_eq!(state().high_mark(data), state().modseq, "{data:?}");
     }
 }
