@@ -2,7 +2,7 @@
 //! in spite of it.
 
 use super::*;
-use crate::model::ObjectKind;
+use crate::model::{Change, ObjectKind};
 use crate::store::WakeCondition;
 use crate::store::engine::RowReader as _;
 use crate::store::row::{BlobBytes, BlobRow};
@@ -375,5 +375,39 @@ fn a_repair_refuses_the_states_of_all_kinds_of_objects() {
     for data in ObjectKind::ALL.into_iter().filter_map(ObjectKind::data_type) {
         assert!(state().low_mark(data) > before.modseq, "{data:?}");
         assert_eq!(state().high_mark(data), state().modseq, "{data:?}");
+    }
+}
+
+/// The row of the account's state, which a check makes from the stored one, comes with the row of
+/// the directory in one batch, or behind it.
+#[test]
+fn a_repair_of_the_directory_and_of_the_totals_tells_the_listeners() {
+    for repair_rows in [256, 1] {
+        let engine = Arc::new(MemoryEngine::new());
+        let thresholds = Thresholds { repair_rows, ..Thresholds::default() };
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let options = Options { ranked_above: Some(0), thresholds, ..Options::small() };
+        let store = Store::open_engine(engine.clone(), &options, clock).unwrap();
+        fill(&store);
+        let (key, _) = engine
+            .rows(Table::Addresses)
+            .into_iter()
+            .find(|(key, _)| key.starts_with(b"ann@"))
+            .unwrap();
+        write(&*engine, Table::Addresses, &key, None);
+        let (key, row) = rows_of(&engine, Table::AccountState, ANN).remove(0);
+        let found = AccountStateRow::decode(&key, &row).unwrap();
+        let wrong = AccountStateRow { told: found.told + 1, ..found.clone() };
+        write(&*engine, Table::AccountState, &key, Some(wrong.to_bytes()));
+        let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let listener_told = Arc::clone(&told);
+        store.on_change(move |change: &Change| {
+            let types = change.types.iter().filter(|(data, _)| *data == DataType::Account);
+            listener_told.fetch_add(types.count(), std::sync::atomic::Ordering::Relaxed);
+        });
+        repair(&store, RepairScope::Repair);
+        assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), 1, "{repair_rows}");
+        assert!(store.snapshot().account_state(ANN).unwrap().modseq > found.modseq);
+        assert_eq!(deep(&store), []);
     }
 }
