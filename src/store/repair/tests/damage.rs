@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{Change, ObjectKind};
 use crate::store::WakeCondition;
 use crate::store::engine::RowReader as _;
-use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::row::{BlobBytes, BlobRow, RowFormat as _};
 use crate::store::table::keys::BlobPurgeKey;
 use crate::store::txn::Txn;
 
