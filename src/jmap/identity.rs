@@ -110,7 +110,7 @@ impl SetObjects for SenderIdentity {
     ) -> TxnResult<JsonObject> {
         let old = txn.snapshot().object::<SenderIdentity>(txn.account(), id)?;
         let new = patched(id, &old.ok_or(SetError::NotFound)?, patch)?;
-        txn.update_object(id, |identity: &mut SenderIdentity| *identity = new)?;
+        txn.replace_object(id, new)?;
         Ok(JsonObject::new())
     }
 

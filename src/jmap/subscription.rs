@@ -355,7 +355,7 @@ fn update_one(
     if patch.get("expires").is_some() && requested != Some(new.expires) {
         other_changes.insert("expires".into(), new.expires.rfc3339().into());
     }
-    txn.update_object::<PushSubscription>(id, |one| *one = new).map_err(SetFailure::Call)?;
+    txn.replace_object(id, new).map_err(SetFailure::Call)?;
     Ok(other_changes)
 }
 

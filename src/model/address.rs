@@ -42,6 +42,19 @@ impl Address {
         Ok(Self { local: local.into_owned(), domain: domain.to_owned() })
     }
 
+    /// Parses as `parse` does, without bounds on the lengths: `folded` may make an address longer.
+    pub fn parse_any_length(text: &str) -> Result<Self, AddressError> {
+        let (local, domain) = split_any_length(text)?;
+        Ok(Self { local: local.into_owned(), domain: domain.to_owned() })
+    }
+
+    /// Returns the folded form; `Long` if it goes beyond the bounds of `parse`.
+    pub fn folded_within_bounds(&self) -> Result<Self, AddressError> {
+        let folded = self.folded();
+        check_lengths(&folded.local, &folded.domain)?;
+        Ok(folded)
+    }
+
     #[must_use]
     pub fn local(&self) -> &str {
         &self.local
@@ -105,6 +118,23 @@ impl Address {
 
 /// Parses `user@domain` into the local part without quotes, and the domain.
 fn split(text: &str) -> Result<(Cow<'_, str>, &str), AddressError> {
+    let (local, domain) = split_any_length(text)?;
+    check_lengths(&local, domain)?;
+    Ok((local, domain))
+}
+
+/// Checks the lengths of the parts of an address.
+///
+/// # Errors
+/// `Long`.
+fn check_lengths(local: &str, domain: &str) -> Result<(), AddressError> {
+    if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
+        return Err(AddressError::Long);
+    }
+    Ok(())
+}
+
+fn split_any_length(text: &str) -> Result<(Cow<'_, str>, &str), AddressError> {
     let text = text.trim();
     if text.chars().any(char::is_control) {
         return Err(AddressError::Control);
@@ -117,9 +147,6 @@ fn split(text: &str) -> Result<(Cow<'_, str>, &str), AddressError> {
     };
     if local.is_empty() || domain.is_empty() {
         return Err(AddressError::Shape);
-    }
-    if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
-        return Err(AddressError::Long);
     }
     if !domain_is_well_formed(domain) {
         return Err(AddressError::Domain);

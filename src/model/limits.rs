@@ -181,6 +181,9 @@ pub const MAX_ADDRESS_IDENTITIES: usize = 100;
 pub const MAX_SUBMISSIONS: usize = 5000;
 /// Of each kind that a submission lists (RFC 8621 §7 dsnBlobIds, mdnBlobIds).
 pub const MAX_SUBMISSION_REPORTS: usize = 100;
+/// Of the smtpReply of one recipient of a submission: a reply line without its CRLF (RFC 5321
+/// §4.5.3.1.5).
+pub const MAX_REPLY_LINE_BYTES: usize = 510;
 /// How long a submission is kept after its end.
 pub const SUBMISSION_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// RFC 8621 §1.3.2 maxDelayedSend, RFC 4865 §4.
@@ -190,7 +193,7 @@ pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 /// Of a user (RFC 8620 §7.2).
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
-/// Of a small object (`model::object`), encoded.
+/// Of a small object (`model::object`) as a client gives it, encoded.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
 /// Of an account. A site may allow fewer.
 pub const MAX_SCRIPTS: usize = 256;

@@ -65,6 +65,6 @@ pub use sender::SenderIdentity;
 pub use share::{ChangedBy, ShareNotification};
 pub use submission::{
     DeliveryState, DeliveryStatus, EmailSubmission, EnvelopeAddress, ReturnedKind,
-    ReturnedRecipient, ReturnedReport, SubmissionRecipient, UndoStatus,
+    ReturnedRecipient, ReturnedReport, SubmissionRecipient, UndoStatus, bounded_reply,
 };
 pub use vacation::{ExcludedSender, VacationResponse};

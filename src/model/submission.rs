@@ -54,6 +54,7 @@ pub struct SubmissionRecipient {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryStatus {
     /// In one line: the reply of the relay or of a report, or else one that this server makes up.
+    /// Cut by `bounded_reply`.
     pub smtp_reply: String,
     pub delivered: DeliveryState,
     /// `false` means unknown.
@@ -112,6 +113,14 @@ pub struct ReturnedRecipient {
     pub displayed: bool,
 }
 
+/// Returns an SMTP reply cut to the length of a reply line, `limits::MAX_REPLY_LINE_BYTES`. So the
+/// outcomes of a submission have a bound, whatever relays and reports say.
+#[must_use]
+pub fn bounded_reply(reply: &str) -> String {
+    let end = reply.floor_char_boundary(limits::MAX_REPLY_LINE_BYTES);
+    reply.get(..end).unwrap_or_default().to_owned()
+}
+
 impl EmailSubmission {
     /// Whether a report is about this submission: it names a recipient, and either the Message-ID
     /// or the ENVID. If the client gave no ENVID, the Message-ID was sent in its place
@@ -152,7 +161,7 @@ impl EmailSubmission {
                 if status.delivered != DeliveryState::Queued
                     && let Some((delivered, reply)) = &reported.delivered
                 {
-                    (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
+                    (status.delivered, status.smtp_reply) = (*delivered, bounded_reply(reply));
                 }
                 status.displayed |= reported.displayed;
             }

@@ -107,10 +107,15 @@ impl FromStr for ExcludedSender {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         match text.strip_prefix('@').unwrap_or(text) {
-            domain if domain.contains('@') => Ok(Self::Address(Address::parse(text)?.folded())),
+            domain if domain.contains('@') => {
+                Ok(Self::Address(Address::parse(text)?.folded_within_bounds()?))
+            }
             domain if domain.chars().any(char::is_control) => Err(AddressError::Control),
             domain if domain.len() > limits::MAX_DOMAIN_BYTES => Err(AddressError::Long),
-            domain if domain_is_well_formed(domain) => Ok(Self::Domain(fold_domain(domain))),
+            domain if domain_is_well_formed(domain) => match fold_domain(domain) {
+                folded if folded.len() > limits::MAX_DOMAIN_BYTES => Err(AddressError::Long),
+                folded => Ok(Self::Domain(folded)),
+            },
             _ => Err(AddressError::Domain),
         }
     }
@@ -150,6 +155,13 @@ mod tests {
             ["", "@", "a b", "bob@", "@@example.net", "x\r\ny.example", "ex ample@example.net"]
         {
             assert!(text.parse::<ExcludedSender>().is_err(), "{text:?}");
+        }
+        // Folding makes these longer than an address or a domain may be.
+        let labels = "ü.".repeat(36);
+        for text in
+            [format!("bob@{labels}example"), format!("{labels}example"), "İ".repeat(128) + "@x.y"]
+        {
+            assert_eq!(text.parse::<ExcludedSender>(), Err(AddressError::Long), "{text:?}");
         }
         for text in ["bob@example.net", "example.net"] {
             assert_eq!(text.parse::<ExcludedSender>().unwrap().to_string(), text);

@@ -207,3 +207,26 @@ fn report_that_a_script_discards_still_updates_its_submission() {
     assert!(fixture.submission(id).dsn.is_empty());
     fixture.assert_clean();
 }
+
+#[test]
+fn report_about_many_recipients_with_long_replies_is_delivered() {
+    let fixture = fixture();
+    let to: Vec<String> =
+        (0..limits::MAX_RECIPIENTS).map(|n| format!("customer.{n:04}@example.net")).collect();
+    let id = fixture.create_sent_submission(&to.iter().map(String::as_str).collect::<Vec<_>>());
+    for some in to.chunks(400) {
+        let mut fields = "Reporting-MTA: dns; mx\n".to_owned();
+        for to in some {
+            let reply = format!("550 5.1.1 {}", "x".repeat(900));
+            fields.push_str(&format!(
+                "\nFinal-Recipient: rfc822; {to}\nAction: failed\nStatus: 5.1.1\n\
+                 Diagnostic-Code: smtp; {reply}\n"
+            ));
+        }
+        let reply = fixture.send_report(&report("delivery-status", &fields, HEADERS));
+        assert!(reply.starts_with("250 filed as"), "{reply}");
+    }
+    assert!(fixture.delivery_status(id).iter().all(|status| *status == (DeliveryState::No, false)));
+    assert_eq!(fixture.submission(id).dsn.len(), 3);
+    fixture.assert_clean();
+}

@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Object, ObjectRow, Row as _, is_live_object};
+use crate::store::row::{FieldWriter, Object, ObjectRow, Row as _, is_live_object};
 use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 use crate::store::txn::Txn;
@@ -24,6 +24,7 @@ impl Txn<'_> {
     /// `Quota` if the account has `T::MAX_OBJECTS` of the kind; `Conflict` if the object is larger
     /// than `limits::MAX_OBJECT_BYTES`.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
+        check_size(object)?;
         let mut count = 0;
         self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
             count += usize::from(is_live_object(row));
@@ -38,14 +39,24 @@ impl Txn<'_> {
             id,
             None,
             &ObjectRow { created: modseq, updated: modseq, object: Some(object.clone()) },
-        )?;
+        );
         Ok(id)
     }
 
-    /// Changes an object. Returns whether anything changed.
+    /// Replaces an object by one that a client gives. Returns whether anything changed.
     ///
     /// # Errors
     /// `NotFound` if there is no such object; `Conflict` as for `create_object`.
+    pub fn replace_object<T: Object>(&mut self, id: ObjectId, new: T) -> Result<bool, Error> {
+        check_size(&new)?;
+        self.update_object(id, |object| *object = new)
+    }
+
+    /// Changes an object by what the service learned. Returns whether anything changed. The size of
+    /// the object is not checked: what became of a submission must not be lost.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such object.
     pub fn update_object<T: Object>(
         &mut self,
         id: ObjectId,
@@ -62,7 +73,7 @@ impl Txn<'_> {
             id,
             Some(old.updated),
             &ObjectRow { updated, object: Some(object), ..old },
-        )?;
+        );
         Ok(true)
     }
 
@@ -78,7 +89,8 @@ impl Txn<'_> {
         let (old, _) = self.live_object::<T>(id)?;
         let before = old.updated;
         let updated = self.next_modseq();
-        self.write_object(id, Some(before), &ObjectRow { updated, ..old })
+        self.write_object(id, Some(before), &ObjectRow { updated, ..old });
+        Ok(())
     }
 
     /// Destroys an object, and returns it as it was. An object of a kind with a state leaves a
@@ -94,7 +106,7 @@ impl Txn<'_> {
                 id,
                 Some(old.updated),
                 &ObjectRow { updated, object: None, ..old },
-            )?;
+            );
         } else {
             self.delete::<Objects>(&self.object_key(T::KIND, id));
         }
@@ -202,30 +214,19 @@ impl Txn<'_> {
 
     /// Writes the row of an object, and moves its row in `object_by_modseq`, if the kind has a
     /// state, from the change `before` (`None`: the object is new) to `row.updated`.
-    ///
-    /// # Errors
-    /// `Conflict` if the row has more than `limits::MAX_OBJECT_BYTES`.
     fn write_object<T: Object>(
         &mut self,
         id: ObjectId,
         before: Option<ModSeq>,
         row: &ObjectRow<T>,
-    ) -> Result<(), Error> {
-        let value = row.encode();
-        if value.len() > limits::MAX_OBJECT_BYTES {
-            return Err(Error::Conflict(format!(
-                "it has more than {} bytes",
-                limits::MAX_OBJECT_BYTES
-            )));
-        }
-        self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
-        let Some(data) = T::KIND.data_type() else { return Ok(()) };
+    ) {
+        self.put_bytes::<Objects>(&self.object_key(T::KIND, id), row.encode());
+        let Some(data) = T::KIND.data_type() else { return };
         if let Some(before) = before {
             self.delete::<ObjectByModseq>(&self.object_modseq_key(T::KIND, before));
         }
         self.put::<ObjectByModseq>(&self.object_modseq_key(T::KIND, row.updated), &id);
         self.touch(data);
-        Ok(())
     }
 
     fn object_key(&self, kind: ObjectKind, object: ObjectId) -> ObjectKey {
@@ -235,4 +236,20 @@ impl Txn<'_> {
     fn object_modseq_key(&self, kind: ObjectKind, modseq: ModSeq) -> ObjectModSeqKey {
         ObjectModSeqKey { account: self.account, kind, modseq }
     }
+}
+
+/// Checks the size of an object that a client gives.
+///
+/// # Errors
+/// `Conflict` if the object has more than `limits::MAX_OBJECT_BYTES`.
+fn check_size<T: Object>(object: &T) -> Result<(), Error> {
+    let mut encoded = FieldWriter(Vec::new());
+    object.write(&mut encoded);
+    if encoded.0.len() > limits::MAX_OBJECT_BYTES {
+        return Err(Error::Conflict(format!(
+            "it has more than {} bytes",
+            limits::MAX_OBJECT_BYTES
+        )));
+    }
+    Ok(())
 }

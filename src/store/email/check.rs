@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{EmailId, EmailMetadata, MailboxUid, ModSeq, Role};
+use crate::model::{EmailId, EmailMetadata, MailboxUid, MessageRows, ModSeq, Role};
 use crate::store::blob::read as blob;
 use crate::store::email::lost::LostEmails;
 use crate::store::engine::Table;
@@ -11,8 +11,8 @@ use crate::store::error::Error;
 use crate::store::repair::check::census::CensusEmail;
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{
-    EncodedMessage, RowFormat as _, content_prefix, decode_content, encode_content, encode_tokens,
-    is_content_outdated,
+    EncodedMessage, RowFormat as _, content_prefix, decode_content, decode_tokens, encode_content,
+    encode_tokens, is_content_outdated,
 };
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{
@@ -205,10 +205,16 @@ impl Checker<'_> {
             (Some(Ok(_)), _) => {}
         }
         // Without `refold`, the tokens may be in a fold, and `check_search_index` compares them.
-        if self.options.refold
-            && let Some(made) = made
-        {
-            self.expect(Table::EmailTokens, key, tokens, encode_tokens(&prefix, &made.tokens))?;
+        if self.options.refold {
+            let wanted = match (&made, tokens) {
+                (Some(made), _) => encode_tokens(&prefix, &made.tokens),
+                // Without the message, the tokens stay as they are; those in a fold are lost.
+                (None, Some(row)) if decode_tokens(key, row).is_ok() => row.to_vec(),
+                (None, _) => {
+                    encode_tokens(&prefix, &EncodedMessage::new(&MessageRows::default()).tokens)
+                }
+            };
+            self.expect(Table::EmailTokens, key, tokens, wanted)?;
         }
         Ok(raw.map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }

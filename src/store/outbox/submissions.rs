@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{
     Action, ActionId, ActionState, Address, BlobHash, DeliveryState, DeliveryStatus, EmailId,
-    EmailSubmission, ObjectId, RecipientState, ReturnedReport, Target, UndoStatus,
+    EmailSubmission, ObjectId, RecipientState, ReturnedReport, Target, UndoStatus, bounded_reply,
 };
 use crate::store::error::Error;
 use crate::store::txn::Txn;
@@ -27,9 +27,6 @@ impl Txn<'_> {
         bytes: &[u8],
         message: Option<(&BlobHash, &[u8])>,
     ) -> Result<(ObjectId, ActionId), Error> {
-        if let Some((hash, raw)) = message {
-            self.put_blob(hash, raw)?;
-        }
         // `queue_action` below takes this id: without a duplicate key it queues a new action.
         let next = ActionId(self.state.last_action + 1);
         let mut submission =
@@ -38,6 +35,10 @@ impl Txn<'_> {
         let id = self.create_object(&submission)?;
         let carrier = self
             .queue_action(Action { submission: Some(id), duplicate_key: None, ..action }, bytes)?;
+        // Last, because a refusal by one of the above may leave the other changes of the commit.
+        if let Some((hash, raw)) = message {
+            self.put_blob(hash, raw)?;
+        }
         Ok((id, carrier))
     }
 
@@ -85,8 +86,7 @@ impl Txn<'_> {
     /// there is no such submission, or the report is about another message.
     ///
     /// # Errors
-    /// `Conflict` if the submission would be larger than `limits::MAX_OBJECT_BYTES`; those of
-    /// reading.
+    /// Those of reading.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
@@ -175,7 +175,7 @@ fn status(target: &Target, action: &Action, is_removed: bool) -> DeliveryStatus 
         }
         (RecipientState::Waiting, None) => (DeliveryState::Queued, "250 2.0.0 queued".to_owned()),
     };
-    DeliveryStatus { smtp_reply, delivered, displayed: false }
+    DeliveryStatus { smtp_reply: bounded_reply(&smtp_reply), delivered, displayed: false }
 }
 
 /// Returns an SMTP reply: `text` itself if it begins with a reply code, else `code` and `text`.

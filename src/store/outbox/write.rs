@@ -107,9 +107,8 @@ impl Txn<'_> {
     /// loses its bytes and its message. Once an action is not open, an equal one can be queued.
     ///
     /// # Errors
-    /// `NotFound` if the action was removed since it was read. `Conflict` if it was changed, if it
-    /// would be open again while an equal one is queued, or if its submission would be larger than
-    /// `limits::MAX_OBJECT_BYTES`.
+    /// `NotFound` if the action was removed since it was read. `Conflict` if it was changed, or if
+    /// it would be open again while an equal one is queued.
     pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
         self.assert_action(read)?;
         let old = read.clone();
@@ -139,7 +138,7 @@ impl Txn<'_> {
     /// Removes an action that is done, and returns it. The actions that depend on it go on.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` as for `update_action`, also of a dependant.
+    /// `NotFound`.
     pub fn complete_action(&mut self, id: ActionId) -> Result<Action, Error> {
         let old = self.erase_action(id)?;
         self.release_dependants(id)?;
@@ -150,7 +149,7 @@ impl Txn<'_> {
     /// them, the named one first.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` if a submission would be too large (`update_action`).
+    /// `NotFound`.
     pub fn remove_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let mut removed = vec![self.erase_action(id)?];
         removed.extend(self.drop_dependants(id)?);

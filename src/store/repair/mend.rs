@@ -18,7 +18,7 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 /// The data types whose earlier states are refused after a repair that begins the history anew.
-const REPAIRED_TYPES: [DataType; 8] = [
+const REPAIRED_TYPES: [DataType; 9] = [
     DataType::Email,
     DataType::EmailDelivery,
     DataType::Thread,
@@ -26,6 +26,7 @@ const REPAIRED_TYPES: [DataType; 8] = [
     DataType::MailboxCounts,
     DataType::Identity,
     DataType::EmailSubmission,
+    DataType::ShareNotification,
     DataType::SieveScript,
 ];
 
@@ -35,7 +36,8 @@ impl Txn<'_> {
     }
 
     /// Stages the right rows; a row without a value is deleted. If the account's state is among
-    /// them, it becomes the state of this transaction. Each row of the directory is a change of
+    /// them, it becomes the state of this transaction, but for change numbers that this repair has
+    /// gone beyond since the check read the row. Each row of the directory is a change of
     /// `DataType::Account`.
     pub(in crate::store) fn mend(
         &mut self,
@@ -49,7 +51,12 @@ impl Txn<'_> {
             }
             match value {
                 Some(row) if table.repair() == RepairMethod::State && key == own => {
-                    self.state = AccountStateRow::decode(&key, &row)?;
+                    let mut state = AccountStateRow::decode(&key, &row)?;
+                    state.modseq = state.modseq.max(self.state.modseq);
+                    for (mark, newer) in state.high.iter_mut().zip(self.state.high) {
+                        *mark = newer.max(*mark);
+                    }
+                    self.state = state;
                     self.stage_state();
                 }
                 value => self.stage_row(table, key, value),

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{
     Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision,
-    EmailMetadata, EmailSubmission, Mailbox, MessageRows, PartOffsets, PushSubscription,
-    SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
+    EmailMetadata, EmailSubmission, ExcludedSender, Mailbox, MessageRows, PartOffsets,
+    PushSubscription, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
 };
 use crate::store::engine::segments::Extent;
 
@@ -162,7 +162,10 @@ fn vacation_response_round_trips() {
         generation: 7,
         ..VacationResponse::default()
     };
-    for response in [full, VacationResponse::default()] {
+    // An earlier version stored addresses that folding had made too long to be given.
+    let long = Address::from_parts("x y".repeat(99), format!("{}example", "xn--tda.".repeat(36)));
+    let earlier = VacationResponse { except: vec![ExcludedSender::Address(long)], ..full.clone() };
+    for response in [full, earlier, VacationResponse::default()] {
         assert_eq!(VacationResponse::decode(b"k", &response.encode()), Ok(response));
     }
 }

@@ -126,7 +126,7 @@ fn read_variant(input: &mut FieldReader<'_>) -> Result<Variant, RowError> {
 
 fn read_excluded_sender(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> {
     match input.num()? {
-        0 => Address::parse(&input.text()?)
+        0 => Address::parse_any_length(&input.text()?)
             .map(ExcludedSender::Address)
             .map_err(|_| RowError("invalid address of an excluded sender")),
         1 => Ok(ExcludedSender::Domain(input.text()?)),

@@ -23,8 +23,8 @@ impl Checker<'_> {
     /// Checks the token rows and the folds.
     ///
     /// With `CheckOptions::refold` there must be no folds, and `check_emails` checks the token row
-    /// of each email whose message can be read. Without it, faults are only reported: a repair that
-    /// finds one checks again with `refold`, and writes those fixes.
+    /// of each live email. Without it, faults are only reported: a repair that finds one checks
+    /// again with `refold`, and writes those fixes.
     pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
@@ -239,8 +239,8 @@ impl RowReader for BorrowedReader<'_> {
 }
 
 /// Returns the live emails whose tokens in the index differ from those that `make_tokens` makes of
-/// their message, by a digest. Tokens that were made by the rules of an earlier version are left
-/// out, unless `check_earlier_tokens`.
+/// their message, by a digest. Emails whose message cannot be read are left out, and tokens that
+/// were made by the rules of an earlier version, unless `check_earlier_tokens`.
 fn emails_with_other_tokens(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -256,7 +256,12 @@ fn emails_with_other_tokens(
         if !check_earlier_tokens && are_tokens_outdated(&content) {
             return Ok(());
         }
-        let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
+        // The check of the email reports a message that is missing or damaged.
+        let raw = match snapshot.raw_message(&email.blob) {
+            Ok(Some(raw)) if *blake3::hash(&raw).as_bytes() == email.blob.0 => raw,
+            Ok(_) | Err(Error::Corrupt { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         // The index also has the address to which this email was delivered.
         let own = DeliveredTo::parse(&content_prefix(&content).unwrap_or_default()).search_text();
         let own =

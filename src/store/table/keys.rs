@@ -76,8 +76,8 @@ key! {
     /// A sender who was sent a reply, oldest reply first.
     ToldTimeKey { account: AccountId, at: KeyTime, told: ToldKey }
 
-    /// A decision on a message, newest first. If the message was not stored, `email` is a number
-    /// that is free (`Txn::add_decision`).
+    /// A decision on a message, newest first. If the message was not stored, or was decided on
+    /// before at this time, `email` is a number that is free (`Txn::add_decision`).
     DecisionKey { account: AccountId, at: Reverse<KeyTime>, email: EmailId }
 
     /// A destroyed email, by the time when it was destroyed, oldest first.

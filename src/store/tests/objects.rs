@@ -193,6 +193,10 @@ fn objects_are_bounded_in_number_and_size_and_expire() {
     let large =
         SenderIdentity { html_signature: "x".repeat(limits::MAX_OBJECT_BYTES), ..identity(1) };
     assert!(matches!(fixture.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
+    let small = fixture.done(|txn| txn.create_object(&identity(1))).unwrap();
+    let replaced = fixture.done(|txn| txn.replace_object(small, large.clone()));
+    assert!(matches!(replaced, Err(Error::Conflict(_))), "{replaced:?}");
+    fixture.done(|txn| txn.destroy_object::<SenderIdentity>(small)).unwrap();
     let submission = |undo, ended| {
         let one = EmailSubmission { undo, ended, ..EmailSubmission::default() };
         fixture.done(|txn| txn.create_object(&one)).unwrap()
@@ -215,7 +219,11 @@ fn objects_are_bounded_in_number_and_size_and_expire() {
     assert!(fixture.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
     assert_clean(&fixture.store);
     // Push subscriptions have no state and leave no tombstone.
-    assert_eq!(fixture.rows(Table::Objects), 4, "two submissions, and the tombstones of two");
+    assert_eq!(
+        fixture.rows(Table::Objects),
+        5,
+        "two submissions, and the tombstones of three objects"
+    );
     assert!(!fixture.done(|txn| txn.erase(999)).unwrap());
     assert_eq!((fixture.rows(Table::Objects), fixture.rows(Table::ObjectByModseq)), (0, 0));
 }

@@ -4,20 +4,31 @@ use super::fixture::{DAY, Fixture, fixture};
 use super::*;
 use crate::model::{
     ActionId, DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, RecipientState,
-    SubmissionRecipient, UndoStatus,
+    ReturnedKind, ReturnedRecipient, ReturnedReport, SubmissionRecipient, UndoStatus, limits,
 };
 
-fn submit(fixture: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
+const RAW: &[u8] = b"Subject: x\r\n\r\n";
+
+/// Returns a submission of `RAW`, and the action that carries it.
+fn new_submission(to: &[&str]) -> (EmailSubmission, Action) {
     let rcpt_to = to.iter().map(|email| SubmissionRecipient {
         path: EnvelopeAddress { email: (*email).into(), parameters: None },
         ..SubmissionRecipient::default()
     });
-    let submission = EmailSubmission { rcpt_to: rcpt_to.collect(), ..EmailSubmission::default() };
+    let submission = EmailSubmission {
+        rcpt_to: rcpt_to.collect(),
+        message_id: "1@example.org".into(),
+        ..EmailSubmission::default()
+    };
     let recipients = to.iter().map(|email| Target::plain(Address::parse(email).unwrap())).collect();
-    let raw = b"Subject: x\r\n\r\n";
-    let hash = BlobHash(*blake3::hash(raw).as_bytes());
-    let action = Action { kind: ActionKind::Submission, recipients, blob: Some(hash), ..action() };
-    fixture.done(|txn| txn.submit(&submission, action.clone(), b"", Some((&hash, raw)))).unwrap()
+    let blob = Some(BlobHash(*blake3::hash(RAW).as_bytes()));
+    (submission, Action { kind: ActionKind::Submission, recipients, blob, ..action() })
+}
+
+fn submit(fixture: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
+    let (submission, action) = new_submission(to);
+    let hash = action.blob.unwrap();
+    fixture.done(|txn| txn.submit(&submission, action.clone(), b"", Some((&hash, RAW)))).unwrap()
 }
 
 fn read(fixture: &Fixture, id: ObjectId) -> EmailSubmission {
@@ -192,4 +203,59 @@ fn failed_action_with_a_key_leaves_the_row_of_an_equal_one() {
     set(newer, ActionState::Waiting).unwrap();
     assert_clean(&fixture.store);
     assert_eq!(queue(), newer, "it is open again");
+}
+
+#[test]
+fn the_outcome_of_a_submission_is_recorded_however_long_the_replies_are() {
+    let fixture = fixture();
+    let to: Vec<String> =
+        (0..limits::MAX_RECIPIENTS).map(|n| format!("{n:034}@example.net")).collect();
+    let (id, action) = submit(&fixture, &to.iter().map(String::as_str).collect::<Vec<_>>());
+    let assert_all = |state: DeliveryState, bytes: usize| {
+        let states = recipient_states(&fixture, id);
+        assert_eq!(states.len(), to.len());
+        for (found, reply) in states {
+            assert_eq!((found, reply.len()), (state, bytes), "{reply}");
+        }
+    };
+    change(&fixture, action, |action| {
+        action.last_error = Some(format!("451 4.7.1 {}", "x".repeat(200)));
+    });
+    assert_all(DeliveryState::Queued, 210);
+    change(&fixture, action, |action| {
+        action.state = ActionState::Sent;
+        for target in &mut action.recipients {
+            target.state = RecipientState::Sent(format!("250 2.6.0  {}", "ж".repeat(300)));
+        }
+    });
+    // RFC 5321 §4.5.3.1.5. A reply is not cut within a character.
+    assert_all(DeliveryState::Unknown, 509);
+    let recipient = |to: &String| ReturnedRecipient {
+        addresses: vec![Address::parse(to).unwrap()],
+        delivered: Some((DeliveryState::No, format!("550 5.1.1 {}", "x".repeat(900)))),
+        displayed: false,
+    };
+    let report = ReturnedReport {
+        kind: ReturnedKind::Delivery,
+        message_id: Some("1@example.org".into()),
+        envid: None,
+        recipients: to.iter().map(recipient).collect(),
+    };
+    assert_eq!(fixture.done(|txn| txn.report_submission(id, &report, None)), Ok(true));
+    assert_all(DeliveryState::No, 510);
+    assert_clean(&fixture.store);
+}
+
+#[test]
+fn a_submission_that_is_refused_leaves_no_message() {
+    let fixture = fixture();
+    let (mut submission, action) = new_submission(&["bob@example.net"]);
+    submission.message_id = "x".repeat(limits::MAX_OBJECT_BYTES);
+    let hash = action.blob.unwrap();
+    // The refusal of one object does not end the commit of a /set.
+    let refused = fixture
+        .done(|txn| Ok(txn.submit(&submission, action.clone(), b"", Some((&hash, RAW)))))
+        .unwrap();
+    assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+    assert_clean(&fixture.store);
 }

@@ -15,17 +15,24 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Notes how far the account's changes have come. Does so if there is no note up to now, or if
-    /// the last one is at least `every` old and the account has changed since. Returns whether it
-    /// did.
+    /// the last one is at least `every` old and the account has changed since. Replaces notes of
+    /// the future by one that covers no more than the last one. Returns whether it did.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.last_note(self.now)?;
         let is_current = last
             .is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
         if !is_current {
             let key = HistoryKey { account: self.account, at: self.now.into() };
-            // Notes of the future are by a clock that was wrong.
-            self.delete_range(&KeyRange::<History>::behind(&(self.account,), &key), usize::MAX)?;
-            self.put::<History>(&key, &HistoryRow(self.state.modseq));
+            // With notes of the future, the clock was wrong, or is wrong now. If it is wrong now,
+            // the newest changes will turn out to be new.
+            let future = KeyRange::<History>::behind(&(self.account,), &key);
+            let deleted = self.delete_range(&future, usize::MAX)?;
+            let covered = match last {
+                _ if deleted == 0 => self.state.modseq,
+                Some((_, covered)) => covered,
+                None => ModSeq(0),
+            };
+            self.put::<History>(&key, &HistoryRow(covered));
         }
         Ok(!is_current)
     }

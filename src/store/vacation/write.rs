@@ -18,10 +18,10 @@ use crate::model::{
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{Row as _, ToldRow};
-use crate::store::table::codec::KeyTime;
+use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{DecisionKey, ToldTimeKey, VacationToldKey};
 use crate::store::table::{
-    Decisions, Present, Table as _, ToldByTime, Vacation, VacationTold, decode_key,
+    Decisions, EmailTokens, Present, Table as _, ToldByTime, Vacation, VacationTold, decode_key,
 };
 use crate::store::txn::Txn;
 
@@ -220,14 +220,25 @@ impl Txn<'_> {
     }
 
     /// Writes what was decided of a message. If the message was not stored, the decision has no
-    /// email id: it gets the first key of its time that is free, counted from id 0.
+    /// email id: it gets the first key of its time that is free, counted from id 0. So does a later
+    /// decision on an email that was filed before, if the email's own key is taken.
     pub fn add_decision(&mut self, decision: &Decision) -> Result<(), Error> {
         let mut key = self.decision_key(decision.at, decision.email.unwrap_or_default());
-        while decision.email.is_none() && self.bytes::<Decisions>(&key)?.is_some() {
-            key.email.0 += 1;
+        // Nothing was decided before of an email that this commit creates.
+        let is_new = decision.email.is_some_and(|email| self.creates_email(email));
+        if !is_new && self.bytes::<Decisions>(&key)?.is_some() {
+            key.email = EmailId::default();
+            while self.bytes::<Decisions>(&key)?.is_some() {
+                key.email.0 += 1;
+            }
         }
         self.put::<Decisions>(&key, decision);
         Ok(())
+    }
+
+    fn creates_email(&self, email: EmailId) -> bool {
+        let tokens = (EmailTokens::ID, self.email_key(email).encode());
+        self.stage.get(&tokens).is_some_and(Option::is_some)
     }
 
     fn decision_key(&self, at: UtcMillis, email: EmailId) -> DecisionKey {

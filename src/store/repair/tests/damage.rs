@@ -2,9 +2,10 @@
 //! in spite of it.
 
 use super::*;
+use crate::model::{Change, ObjectKind};
 use crate::store::WakeCondition;
 use crate::store::engine::RowReader as _;
-use crate::store::row::{BlobBytes, BlobRow};
+use crate::store::row::{BlobBytes, BlobRow, RowFormat as _};
 use crate::store::table::keys::BlobPurgeKey;
 use crate::store::txn::Txn;
 
@@ -312,4 +313,101 @@ fn damaged_rows_do_not_stop_the_collection_of_messages() {
     // A person can still look at what is damaged.
     assert!(engine.get(Table::Blobs, &[0]).unwrap().is_some());
     assert!(engine.get(Table::Blobs, &[0; 32]).unwrap().is_some());
+}
+
+/// The index of an email whose message is lost or damaged cannot be made again, and is no fault.
+#[test]
+fn a_message_that_cannot_be_read_does_not_make_every_repair_write_the_search_index() {
+    type DamageFn = fn(Vec<u8>) -> Option<Vec<u8>>;
+    let damages: [(&str, DamageFn); 3] = [
+        ("lost", |_| None),
+        ("unreadable", |_| Some(vec![99])),
+        ("altered", |row| Some([&row[..], &[7]].concat())),
+    ];
+    for (name, damage) in damages {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = open(engine.clone());
+        fill(&store);
+        let tokens = |id: EmailId| {
+            let key = EmailKey { account: ANN, email: id }.encode();
+            engine.get(Table::EmailTokens, &key).unwrap()
+        };
+        // A short message in a fold, and not the one that an action names.
+        let emails = store.snapshot().emails(ANN, None, 99).unwrap();
+        let (id, email) = emails
+            .into_iter()
+            .find(|(id, email)| {
+                tokens(*id).is_none() && email.size < 1000 && id.received_at() > UtcMillis(0)
+            })
+            .unwrap();
+        let row = engine.get(Table::Blobs, &email.blob.0).unwrap().unwrap();
+        write(&*engine, Table::Blobs, &email.blob.0, damage(row));
+        let is_known = || deep(&store).iter().all(|breach| breach.table == Table::Blobs.name());
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+        assert_eq!(repair(&store, RepairScope::Repair).written, 0, "{name}");
+        // A repair of the index deletes the fold: the email keeps a row there, without its words.
+        let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
+        write(&*engine, Table::EmailTokens, &key, None);
+        assert!(repair(&store, RepairScope::Repair).written > 0, "{name}");
+        assert!(tokens(id).is_some(), "{name}");
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+        assert_eq!(repair(&store, RepairScope::Repair).written, 0, "{name}");
+        // The row stays as it is from then on.
+        let (before, (key, _)) = (tokens(id), rows_of(&engine, Table::EmailTokens, ANN).remove(2));
+        write(&*engine, Table::EmailTokens, &key, None);
+        repair(&store, RepairScope::Reindex);
+        assert_eq!(tokens(id), before, "{name}");
+        assert!(is_known(), "{name}: {:?}", deep(&store));
+    }
+}
+
+/// A repair deletes an object whose row is lost or damaged. Clients must learn of it.
+#[test]
+fn a_repair_refuses_the_states_of_all_kinds_of_objects() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(engine.clone());
+    fill(&store);
+    let state = || store.snapshot().account_state(ANN).unwrap();
+    let before = state();
+    let (key, _) = rows_of(&engine, Table::MailboxEmailIndex, ANN).remove(2);
+    write(&*engine, Table::MailboxEmailIndex, &key, None);
+    assert_eq!(repair(&store, RepairScope::Repair).history_restarted, [ANN]);
+    for data in ObjectKind::ALL.into_iter().filter_map(ObjectKind::data_type) {
+        assert!(state().low_mark(data) > before.modseq, "{data:?}");
+        assert_eq!(state().high_mark(data), state().modseq, "{data:?}");
+    }
+}
+
+/// The row of the account's state, which a check makes from the stored one, comes with the row of
+/// the directory in one batch, or behind it.
+#[test]
+fn a_repair_of_the_directory_and_of_the_totals_tells_the_listeners() {
+    for repair_rows in [256, 1] {
+        let engine = Arc::new(MemoryEngine::new());
+        let thresholds = Thresholds { repair_rows, ..Thresholds::default() };
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let options = Options { ranked_above: Some(0), thresholds, ..Options::small() };
+        let store = Store::open_engine(engine.clone(), &options, clock).unwrap();
+        fill(&store);
+        let (key, _) = engine
+            .rows(Table::Addresses)
+            .into_iter()
+            .find(|(key, _)| key.starts_with(b"ann@"))
+            .unwrap();
+        write(&*engine, Table::Addresses, &key, None);
+        let (key, row) = rows_of(&engine, Table::AccountState, ANN).remove(0);
+        let found = AccountStateRow::decode(&key, &row).unwrap();
+        let wrong = AccountStateRow { told: found.told + 1, ..found.clone() };
+        write(&*engine, Table::AccountState, &key, Some(wrong.to_bytes()));
+        let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let listener_told = Arc::clone(&told);
+        store.on_change(move |change: &Change| {
+            let types = change.types.iter().filter(|(data, _)| *data == DataType::Account);
+            listener_told.fetch_add(types.count(), std::sync::atomic::Ordering::Relaxed);
+        });
+        repair(&store, RepairScope::Repair);
+        assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), 1, "{repair_rows}");
+        assert!(store.snapshot().account_state(ANN).unwrap().modseq > found.modseq);
+        assert_eq!(deep(&store), []);
+    }
 }
