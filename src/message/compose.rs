@@ -326,7 +326,7 @@ mod tests {
         for value in ["base64", "BASE64 (MIME)"] {
             let text = built(&format!("content-transfer-encoding: {value}\n\nYXdheQ==\n"));
             let head = text.split_once("\r\n\r\n").unwrap().0.to_ascii_lowercase();
-            assert_eq!(head.matches("content-transfer-encoding: base64\r").count(), 1, "{text}");
+            assert!(head.ends_with("\r\ncontent-transfer-encoding: base64"), "{text}");
             assert_eq!(head.matches("content-transfer-encoding").count(), 1, "{text}");
             let read = crate::message::Message::parse(text.as_bytes()).texts(99).join("");
             assert_eq!(read, "away", "{text}");
