@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn refusal_names_the_methods_and_the_protocol_with_its_version() {
         let refusal = refused(Method::PUT, Version::HTTP_11, &[]);
-        assert_eq!((refusal.status().as_u16(), &refusal.headers()[ALLOW]), (405, "GET, CONNECT"));
+        assert_eq!(refusal.status().as_u16(), 405);
+        assert_eq!(refusal.headers()[ALLOW].to_str().unwrap(), "GET, CONNECT");
         let old = [
             ("connection", "Upgrade"),
             ("upgrade", "websocket"),

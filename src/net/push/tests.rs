@@ -172,7 +172,7 @@ fn change_that_is_too_long_for_a_push_is_split_by_accounts() {
     let change = state.catch_up(&fixture.store, None).unwrap().unwrap();
     assert!(change.to_string().len() > encrypt::MAX_MESSAGE_BYTES);
     let parts = split(change.clone());
-    let mut all = serde_json::Map::new();
+    let mut all = Map::new();
     for part in &parts {
         assert!(part.to_string().len() <= encrypt::MAX_MESSAGE_BYTES, "{part}");
         assert_eq!(part["@type"], "StateChange");
