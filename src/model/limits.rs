@@ -236,8 +236,8 @@ pub const MAX_QUEUED_ACTIONS: u64 = 100_000;
 pub const MAX_REQUEST_BYTES: usize = 10_000_000;
 /// Of an account (RFC 8620 §2, maxConcurrentRequests).
 pub const MAX_CONCURRENT_REQUESTS: usize = 8;
-/// Requests of an account for the session. They do not count as `maxConcurrentRequests`, which is for
-/// the API alone.
+/// Requests of an account for the session. They do not count as `maxConcurrentRequests`, which is
+/// for the API alone.
 pub const MAX_CONCURRENT_SESSION_REQUESTS: usize = 32;
 /// RFC 8620 §2, maxSizeUpload.
 pub const MAX_UPLOAD_BYTES: u64 = 50 * 1024 * 1024;

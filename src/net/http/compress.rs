@@ -3,8 +3,8 @@
 //! - Blobs are not compressed, because clients ask for ranges of them. Event streams are not,
 //!   because an event must not wait for the next.
 //! - A client that accepts all codings equally gets zstd, which is the fastest.
-//! - The memory of an encoder is kept while the client reads, so a zstd encoder is made for the size
-//!   of the response if that is known, and is freed with the last bytes.
+//! - The memory of an encoder is kept while the client reads, so a zstd encoder is made for the
+//!   size of the response if that is known, and is freed with the last bytes.
 //! - zstd is implemented here; `tower_http` implements the others, and skips responses that have a
 //!   coding already.
 

@@ -1,9 +1,9 @@
-//! Delivers the messages of `Mail/deliver` within the configured limits of LMTP, and a bounded number
-//! at a time.
+//! Delivers the messages of `Mail/deliver` within the configured limits of LMTP, and a bounded
+//! number at a time.
 //!
 //! Each delivery keeps a thread for blocking work, and may need another one to end. If deliveries
-//! could have all these threads, none of them would ever end. So one beyond the bound is refused; if
-//! it waited, it would keep its thread as well.
+//! could have all these threads, none of them would ever end. So one beyond the bound is refused;
+//! if it waited, it would keep its thread as well.
 
 use std::sync::Arc;
 

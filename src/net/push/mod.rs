@@ -6,8 +6,8 @@
 //! - Each subscription has a task of its own once one of its accounts changes.
 //! - The verification code is sent once in a run of the service. Nothing else is sent until the
 //!   client has returned it.
-//! - A push contains the newest states. If they are too long for one push, several follow each other,
-//!   each with some of the accounts.
+//! - A push contains the newest states. If they are too long for one push, several follow each
+//!   other, each with some of the accounts.
 //! - A push that fails for now is retried with growing waits; later changes go with it. After the
 //!   last retry, and if the push is refused for good, its changes are not pushed any more.
 //! - A subscription is destroyed when its URL answers that it is gone, or when the password or
@@ -450,9 +450,9 @@ impl SubscriptionTask {
     }
 }
 
-/// Splits a `StateChange` that is longer than `MAX_MESSAGE_BYTES` into several that are not, of whole
-/// accounts: it may be about any of them (RFC 8620 §7.1). A push server need not accept more than
-/// 4096 bytes, encrypted or not (RFC 8030 §7.2). Other messages are returned as they are.
+/// Splits a `StateChange` that is longer than `MAX_MESSAGE_BYTES` into several that are not, of
+/// whole accounts: it may be about any of them (RFC 8620 §7.1). A push server need not accept more
+/// than 4096 bytes, encrypted or not (RFC 8030 §7.2). Other messages are returned as they are.
 fn split(message: Value) -> Vec<Value> {
     if message.to_string().len() <= encrypt::MAX_MESSAGE_BYTES {
         return vec![message];
