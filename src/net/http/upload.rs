@@ -229,7 +229,7 @@ mod tests {
     /// Where uploads may be larger than messages, imports have the same room as uploads.
     #[tokio::test]
     async fn import_is_not_refused_while_large_uploads_are_within_their_bounds() {
-        let backend = backend();
+        let backend = tokio::task::spawn_blocking(backend).await.unwrap();
         let uploads = Arc::new(UploadSettings { max: 1 << 30, ..UploadSettings::default() });
         backend.http.set(HttpSettings { uploads, ..HttpSettings::default() });
         let context = |user: &str| {
