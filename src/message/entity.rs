@@ -241,7 +241,7 @@ mod tests {
                 |line: &str| line.len() <= MAX_LINE_BYTES && !line.contains(['\r', '\n']);
             prop_assert!(content.split("\r\n").all(is_line));
             let is_short = |(name, value): &(String, String)| {
-                name.len() + 2 + value.len() <= MAX_LINE_BYTES && is_line(value)
+                is_line(&format!("{name}: {value}"))
             };
             prop_assert!(fields.iter().all(is_short), "{:?}", fields);
             let count = |name: &str| {

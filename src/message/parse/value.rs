@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use mail_parser::HeaderForm;
+use mail_parser::{DateTime, HeaderForm};
 use unicode_normalization::UnicodeNormalization;
 
 use super::address::{self, Group};
@@ -120,7 +120,7 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
     let parsed = HeaderForm::Date.parse(value);
     // To the library, a leap second and a year of three digits are not valid, either.
-    let Some(date) = parsed.value().as_datetime().filter(|date| date.is_valid()) else {
+    let Some(date) = parsed.value().as_datetime().filter(DateTime::is_valid) else {
         return crate::message::date::parse_obsolete(value);
     };
     if date.day > crate::message::date::days_in_month(date.year.into(), date.month) {

@@ -209,8 +209,7 @@ mod tests {
         for (plain, chunk) in
             [(&b""[..], 1), (b"[]", 1), (&long[..5000], 7), (&long, 100_000), (&long, 1_000_000)]
         {
-            let frames: Vec<_> =
-                plain.chunks(chunk).map(|data| Bytes::copy_from_slice(data)).collect();
+            let frames: Vec<_> = plain.chunks(chunk).map(Bytes::copy_from_slice).collect();
             for size in [None, Some(plain.len() as u64)] {
                 let body =
                     frames.clone().into_iter().map(|data| Ok::<_, axum::Error>(Frame::data(data)));

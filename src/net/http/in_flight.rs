@@ -174,9 +174,9 @@ mod tests {
             let caller = Caller { user: Some(user.into()), admin, ..Caller::default() };
             bytes.reservation(&RequestContext { caller, base: "".into() })
         };
-        let free = limits::FREE_REQUEST_BYTES as usize;
-        let all = limits::MAX_REQUEST_BYTES_IN_FLIGHT as usize;
-        let of_user = limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT as usize;
+        let free = usize::try_from(limits::FREE_REQUEST_BYTES).unwrap();
+        let all = usize::try_from(limits::MAX_REQUEST_BYTES_IN_FLIGHT).unwrap();
+        let of_user = usize::try_from(limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT).unwrap();
         for of_administrators in [true, false] {
             let each = if of_administrators { all } else { of_user };
             let mut full: Vec<_> =
