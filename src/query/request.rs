@@ -16,7 +16,8 @@ pub struct QuerySpec {
     pub collapse: bool,
     /// The mailboxes whose emails may be seen; `None` for the whole account.
     pub scope: Option<Scope>,
-    /// What the query may read, shared with other searches of the request.
+    /// How many rows and bytes the query may still read. Other searches of the request use up the
+    /// same allowance.
     pub reads: Allowance,
     pub options: QueryOptions,
 }

@@ -1,7 +1,7 @@
 //! Limits failed logins by source and by account.
 //!
-//! - Each failure costs its source and its account a fixed time. What they owe for several failures
-//!   adds up, and grows less as time passes.
+//! - Each failure costs its source and its account a fixed time. The times of several failures add
+//!   up to a debt, which becomes smaller as time passes.
 //! - A source or an account that would owe more than the cost of a fixed number of failures must
 //!   wait before the next attempt.
 //! - A source from which an account was logged in to before is counted separately for that account,

@@ -92,7 +92,7 @@ async fn held_submission_is_not_sent_from_an_address_of_another_account() {
             Some("boss@example.org is no more an address of the account")
         );
     }
-    // No report was queued or sent: it would go to the new owner of the address.
+    // No report of the failures was sent: it would go to the new owner of the address.
     assert!(queued_actions(&store).iter().all(|action| action.kind == ActionKind::Submission));
     assert_eq!(relay.received.lock().len(), 1);
     assert_store_is_clean(&store);

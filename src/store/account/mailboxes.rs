@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     DataType, Listing, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, Shape,
-    ThreadId, limits, mailbox,
+    ThreadId, mailbox,
 };
+use crate::store::account::mailbox_tree::MailboxTree;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, MailboxFault};
 use crate::store::listing::write::missing_row;
@@ -42,12 +43,13 @@ impl Txn<'_> {
             listings: vec![MaintainedListing::empty(ListingFilter::Every, ModSeq(0))],
             ..Mailbox::default()
         };
-        self.prove_mailbox(None, &row)?;
+        self.mailbox_tree()?.prove(None, &row)?;
         let modseq = self.next_modseq();
         self.state.last_mailbox += 1;
         let uid = MailboxUid(self.state.last_mailbox);
         let row = Mailbox { created: modseq, updated: modseq, updated_not_counts: modseq, ..row };
         self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
+        self.mailbox_tree()?.set(uid, &row);
         self.note_inbox(uid, row.role);
         if row.role == Some(Role::Trash) {
             // The account had no Trash, and this one is empty: no thread is counted anew.
@@ -75,7 +77,7 @@ impl Txn<'_> {
         if new == old {
             return Ok(false);
         }
-        self.prove_mailbox(Some((uid, &old)), &new)?;
+        self.mailbox_tree()?.prove(Some((uid, &old)), &new)?;
         self.prove_shares(Some(&old), &new)?;
         self.write_mailbox(uid, &old, new)?;
         Ok(true)
@@ -99,14 +101,22 @@ impl Txn<'_> {
             changes.push((*uid, old, new));
         }
         let Some((first, ..)) = rows.first() else { return Ok(()) };
-        let stored = self.snapshot().mailboxes(self.account).map_err(|error| (*first, error))?;
-        let mut all: BTreeMap<MailboxUid, Mailbox> = stored.into_iter().collect();
-        all.extend(changes.iter().map(|(uid, _, new)| (*uid, new.clone())));
-        for (uid, old, new) in &changes {
-            let proved = prove_among(Some((*uid, old)), new, &all)
-                .and_then(|()| self.prove_shares(Some(old), new));
-            proved.map_err(|error| (*uid, error))?;
+        let tree = self.mailbox_tree().map_err(|error| (*first, error))?;
+        for (uid, _, new) in &changes {
+            tree.set(*uid, new);
         }
+        let mut proved = changes.iter().try_for_each(|(uid, old, new)| {
+            tree.prove(Some((*uid, old)), new).map_err(|error| (*uid, error))
+        });
+        // Each is written below, or none.
+        for (uid, old, _) in &changes {
+            tree.set(*uid, old);
+        }
+        for (uid, old, new) in &changes {
+            proved = proved
+                .and_then(|()| self.prove_shares(Some(old), new).map_err(|error| (*uid, error)));
+        }
+        proved?;
         for (uid, _, new) in changes {
             // An earlier change of the Trash may have recounted this mailbox.
             let old = self.live_mailbox(uid).map_err(|error| (uid, error))?;
@@ -135,6 +145,7 @@ impl Txn<'_> {
             self.touch_shared();
         }
         self.put::<Mailboxes>(&self.mailbox_key(uid), &new);
+        self.mailbox_tree()?.set(uid, &new);
         self.touch(DataType::Mailbox);
         if old.role != new.role {
             if self.state.inbox == uid {
@@ -191,18 +202,13 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox; `Mailbox` if it has children, or is the Inbox.
-    pub fn destroyable_mailbox(&self, uid: MailboxUid) -> Result<Mailbox, Error> {
+    pub fn destroyable_mailbox(&mut self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let row = self.live_mailbox(uid)?;
         let refuse = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
         if row.role == Some(Role::Inbox) {
             return refuse(MailboxFault::Inbox);
         }
-        if self
-            .snapshot()
-            .mailboxes(self.account)?
-            .iter()
-            .any(|(_, other)| other.parent == Some(uid))
-        {
+        if self.mailbox_tree()?.has_children(uid) {
             return refuse(MailboxFault::HasChildren);
         }
         Ok(row)
@@ -229,6 +235,7 @@ impl Txn<'_> {
         row.updated_not_counts = modseq;
         row.destroyed = true;
         self.put::<Mailboxes>(&self.mailbox_key(uid), &row);
+        self.mailbox_tree()?.remove(uid);
         if row.role == Some(Role::Trash) {
             self.set_trash(MailboxUid(0))?;
         }
@@ -242,13 +249,14 @@ impl Txn<'_> {
         found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))
     }
 
-    /// Checks a mailbox among the stored ones (`prove_among`).
-    fn prove_mailbox(
-        &self,
-        old: Option<(MailboxUid, &Mailbox)>,
-        row: &Mailbox,
-    ) -> Result<(), Error> {
-        prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
+    /// The names, roles and parents of the mailboxes, as this transaction leaves them. They are read
+    /// at the first call.
+    fn mailbox_tree(&mut self) -> Result<&mut MailboxTree, Error> {
+        if self.mailbox_tree.is_none() {
+            let rows = self.snapshot().mailboxes(self.account)?;
+            self.mailbox_tree = Some(MailboxTree::new(&rows));
+        }
+        Ok(self.mailbox_tree.get_or_insert_default())
     }
 
     /// Notes in the account's state that a mailbox is the Inbox. Does nothing for another role: the
@@ -334,68 +342,4 @@ fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
         shares: changed.shares,
         ..old.clone()
     }
-}
-
-/// Checks the row that a mailbox is to get, among `all` live mailboxes of its account, by the rules
-/// of `MailboxFault`, except those for shares, for destroying a mailbox and for the role of the
-/// Inbox. `old` is the mailbox's uid and its stored row; `None` for a new mailbox. `all` may have
-/// its old or its new row.
-///
-/// # Errors
-/// `Mailbox` with the first rule that is broken.
-fn prove_among(
-    old: Option<(MailboxUid, &Mailbox)>,
-    row: &Mailbox,
-    all: &BTreeMap<MailboxUid, Mailbox>,
-) -> Result<(), Error> {
-    let uid = old.map(|(uid, _)| uid);
-    let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
-    if row.name.is_empty()
-        || row.name.len() > limits::MAX_MAILBOX_NAME_BYTES
-        || row.name.chars().any(char::is_control)
-    {
-        return faulty(MailboxFault::Name);
-    }
-    if let Err(wanted) = mailbox::check_attributes(&row.attributes) {
-        return faulty(MailboxFault::Attribute(wanted));
-    }
-    if uid.is_none() && all.len() >= limits::MAX_MAILBOXES {
-        return faulty(MailboxFault::TooMany);
-    }
-    for (other, mailbox) in all.iter().filter(|(other, _)| Some(**other) != uid) {
-        if mailbox.parent == row.parent && mailbox.name == row.name {
-            return faulty(MailboxFault::NameTaken(*other));
-        }
-        if row.role.is_some() && mailbox.role == row.role {
-            return faulty(MailboxFault::RoleTaken(*other));
-        }
-    }
-    let (mut above, mut depth) = (row.parent, 1);
-    while let Some(parent) = above {
-        if Some(parent) == uid {
-            return faulty(MailboxFault::UnderItself);
-        }
-        if depth >= limits::MAX_MAILBOX_DEPTH {
-            return faulty(MailboxFault::TooDeep);
-        }
-        let Some(mailbox) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
-        above = mailbox.parent;
-        depth += 1;
-    }
-    // The children of a mailbox move with it.
-    let moves = old.filter(|(_, old)| old.parent != row.parent);
-    if moves.is_some_and(|(uid, _)| depth + height(uid, all) > limits::MAX_MAILBOX_DEPTH) {
-        return faulty(MailboxFault::TooDeep);
-    }
-    Ok(())
-}
-
-/// How many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most. (More are
-/// only in a damaged store, where mailboxes may be their own ancestors.)
-fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
-    let below = |mailbox: &Mailbox| {
-        let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);
-        up.take(limits::MAX_MAILBOX_DEPTH).position(|at| at == uid).map(|steps| steps + 1)
-    };
-    all.values().filter_map(below).max().unwrap_or_default()
 }

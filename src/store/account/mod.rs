@@ -7,6 +7,7 @@ pub(in crate::store) mod directory;
 pub(in crate::store) mod directory_check;
 pub(in crate::store) mod directory_read;
 pub(in crate::store) mod mailbox_paths;
+pub(in crate::store) mod mailbox_tree;
 pub(in crate::store) mod mailboxes;
 pub(in crate::store) mod mailboxes_check;
 pub(in crate::store) mod objects;

@@ -24,6 +24,7 @@ use crate::model::{
     AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ObjectKind, ThreadId, UtcMillis,
 };
 use crate::store::Thresholds;
+use crate::store::account::mailbox_tree::MailboxTree;
 use crate::store::account::shares::ShareChange;
 use crate::store::engine::overlay::{Overlay, StagedRows, scan_merged};
 use crate::store::engine::segments::Segments;
@@ -60,6 +61,9 @@ pub struct Txn<'s> {
     pub(in crate::store) state: AccountStateRow,
     /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
+    /// The live mailboxes, once a change of a mailbox has read them. Only the functions of
+    /// `store::account::mailboxes` change what is in it.
+    pub(in crate::store) mailbox_tree: Option<MailboxTree>,
     /// For notifications to guests (`take_share_changes`).
     pub(in crate::store) share_changes: Vec<ShareChange>,
 }
@@ -103,6 +107,7 @@ impl<'s> Txn<'s> {
             asserts: Vec::new(),
             state: AccountStateRow::fresh(),
             state_before: None,
+            mailbox_tree: None,
             share_changes: Vec::new(),
         };
         let queued = txn

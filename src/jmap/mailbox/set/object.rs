@@ -7,7 +7,6 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::super::{MailboxProperty, VisibleMailboxes, object, value};
 use super::{MailboxSetCall, OperationError, operation_error};
-use crate::jmap::rights::Rights;
 use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::model::mailbox::{Right, check_attributes};
@@ -55,12 +54,11 @@ impl MailboxSetCall<'_> {
             name: label, parent, role, sort_order, subscribed, shares, attributes, ..
         } = row;
         let new = NewMailbox { name: label, parent, role, sort_order };
-        let rights =
-            Rights::in_account(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
         // `MailboxUid::ALL` stands for the new mailbox, which has no id if it is refused.
-        let uid = txn.create_mailbox(&new).map_err(|error| {
-            operation_error(error, MailboxUid::ALL, |other| rights.has_any_right(other))
-        })?;
+        let uid = match txn.create_mailbox(&new) {
+            Ok(uid) => uid,
+            Err(error) => return Err(self.refusal(txn, MailboxUid::ALL, error)),
+        };
         let user = self.account.guest.unwrap_or(self.account.id);
         // The mailbox is in the transaction now, so an error from here on must fail the call.
         txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
@@ -84,11 +82,21 @@ impl MailboxSetCall<'_> {
     ) -> Result<(), OperationError> {
         let update = self.plan_update(txn, id, patch)?;
         let (uid, new_row) = (update.uid, update.row.clone());
-        let rights =
-            Rights::in_account(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
-        let result = txn.update_mailbox(uid, |row| *row = new_row);
-        result.map_err(|error| operation_error(error, uid, |other| rights.has_any_right(other)))?;
+        if let Err(error) = txn.update_mailbox(uid, |row| *row = new_row) {
+            return Err(self.refusal(txn, uid, error));
+        }
         self.finish_update(txn, id, update).map_err(OperationError::Call)
+    }
+
+    /// Converts an error of the store about the mailbox `uid`. A guest learns the id of another
+    /// mailbox with the same name only with a right in that mailbox.
+    fn refusal(&self, txn: &Txn<'_>, uid: MailboxUid, error: Error) -> OperationError {
+        let may_know = |other| {
+            let Some(guest) = self.account.guest else { return true };
+            let row = txn.snapshot().mailbox(self.account.id, other);
+            row.is_ok_and(|row| row.is_some_and(|row| row.rights_of(self.account.id, guest) != 0))
+        };
+        operation_error(error, uid, may_know)
     }
 
     /// Writes the subscription, and records the update in the answer.
