@@ -1,5 +1,5 @@
 //! Fills accounts to a given size. Every third email has a References field, and nine in ten are
-//! seen. No two subjects are equal, so each email is a thread of its own.
+//! seen. No two subjects of an account are equal, so each email is a thread of its own.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -51,7 +51,7 @@ fn account(store: &Store, user: &str, size: u64) {
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
-            // No email has this id, since Message-IDs have a random part. Three emails refer to it.
+            // No email has this id. Three emails refer to it.
             let head = format!("References: <thread-{}@bench.example>\r\n", number / 9);
             raw.splice(0..0, head.into_bytes());
         }

@@ -42,7 +42,7 @@ pub(super) struct RecipientContext<'a> {
     pub(super) recipient: &'a Recipient,
     pub(super) target: &'a ResolvedAddress,
     pub(super) identity: &'a Identity,
-    /// The trace fields of the delivery to this recipient.
+    /// The trace fields of the delivery to this recipient; empty where a notice is only considered.
     pub(super) prefix: &'a [u8],
 }
 

@@ -337,7 +337,8 @@ pub const MAX_CHANGES: usize = 10_000;
 /// Of one /query call (RFC 8620 §5.5).
 pub const MAX_QUERY_RESULTS: usize = 10_000;
 
-/// Of an account (RFC 8620 §5.3 overQuota). A transaction that changes a mailbox reads all names once.
+/// Of an account (RFC 8620 §5.3 overQuota). A transaction that changes mailboxes reads all names
+/// once.
 pub const MAX_MAILBOXES: usize = 10_000;
 
 /// Of a mailbox. They are in its row, which is written with each change of a count.

@@ -26,7 +26,8 @@ pub(super) struct ReplyText<'a> {
 ///
 /// All domains that are compared here are folded (`Identity`, `VacationResponse`, `layers`). If the
 /// directory's row of the primary address is damaged, this address is missing in
-/// `Identity::addresses`. Its domain is inside even then, but not an alias domain of it.
+/// `Identity::addresses`. Its domain is inside even then, but an alias domain of it is inside only
+/// if another address of the account is in its domain.
 #[must_use]
 pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse) -> Circle {
     let is_inside = |domain: &str| {

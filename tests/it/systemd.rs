@@ -141,7 +141,7 @@ fn service_serves_sockets_passed_by_systemd() {
     let (passed, other) = (bed.dir.join("passed"), bed.dir.join("other"));
     let text = fs::read_to_string(bed.config()).unwrap();
     let unix = format!("\"unix:{}\"", bed.lmtp().display());
-    fs::write(bed.config(), text.replace(&unix, "[\"fd:lmtp\", \"fd:other\"]")).unwrap();
+    fs::write(bed.config(), text.replace(&unix, "\"fd:lmtp\", \"fd:other\"")).unwrap();
     let log = fs::File::create(bed.dir.join("log")).unwrap();
     let mut service = Command::new(activate)
         .arg(format!("--listen={}", passed.display()))

@@ -1,7 +1,8 @@
 //! SieveScript/set (RFC 9661 §2.4).
 //!
-//! - Sources are read and checked before the commit, which makes all changes: it creates, updates
-//!   and destroys scripts, and then changes which one is active.
+//! - Sources are read and checked before the commit, which makes all changes: it destroys, updates
+//!   and creates scripts, and then changes which one is active. So a script may get the name of one
+//!   that the call destroys or renames. But two scripts cannot exchange their names in one call.
 //! - If any object is refused, no script is activated or deactivated.
 //! - The script that was active is reported in `updated`, too.
 
@@ -46,16 +47,14 @@ impl Method for ScriptSet {
         let (done, states, ()) =
             set.commit_each(context, &account, DataType::SieveScript, |txn, done| {
                 call.created.restore(&checkpoint);
+                for id in &set.destroy {
+                    done.destroy(id, destroy(txn, id))?;
+                }
+                update_all(txn, call, &set, &sources, done)?;
                 for ((name, given), new) in set.create.iter().zip(&new) {
                     let new = new.as_ref().map_err(|error| SetFailure::Object(error.clone()));
                     let created = new.and_then(|new| new.create(txn, &context.filter, given));
                     done.create(call.created, name, created)?;
-                }
-                for ((id, patch), source) in set.update.iter().zip(&sources) {
-                    done.update(id, update(txn, call, id, patch, source.as_ref()))?;
-                }
-                for id in &set.destroy {
-                    done.destroy(id, destroy(txn, id))?;
                 }
                 if !done.has_refusals() {
                     activation.apply(txn, call, done)?;
@@ -214,6 +213,38 @@ fn existing(
     let script = snapshot.object::<SieveScript>(txn.account(), id)?;
     let is_active = snapshot.active_script(txn.account())? == Some(id);
     Ok((script.ok_or(Error::NotFound("script"))?, is_active))
+}
+
+/// Updates the scripts of `set.update`, with their `sources`. An update whose name is taken is
+/// tried again after the others, as long as one of them succeeds.
+fn update_all(
+    txn: &mut Txn<'_>,
+    call: &Call<'_>,
+    set: &SetArguments,
+    sources: &[NewSource],
+    done: &mut SetResponse,
+) -> Result<(), Error> {
+    let mut updates: Vec<_> = set.update.iter().zip(sources).collect();
+    loop {
+        let tried = updates.len();
+        let mut refused = Vec::new();
+        for one in updates {
+            let ((id, patch), source) = one;
+            match update(txn, call, id, patch, source.as_ref()) {
+                Err(SetFailure::Object(error @ SetError::AlreadyExists(_))) => {
+                    refused.push((one, error));
+                }
+                outcome => done.update(id, outcome)?,
+            }
+        }
+        if refused.len() == tried {
+            for (((id, _), _), error) in refused {
+                done.not_updated(id, &error);
+            }
+            return Ok(());
+        }
+        updates = refused.into_iter().map(|(one, _)| one).collect();
+    }
 }
 
 /// Updates a script. Returns the properties that changed and do not have the value that the patch

@@ -266,9 +266,9 @@ fn scripts_are_renamed_and_get_other_sources() {
         "update": {&one: {"name": "u\u{308}"}, &two: {"name": null}},
         "create": {"c": {"blobId": other}, "d": {"name": null, "blobId": other}},
     }));
-    assert_eq!(done["updated"], json!({&one: {"name": "ü"}, &two: {"name": "Script 3"}}), "{done}");
+    assert_eq!(done["updated"], json!({&one: {"name": "ü"}, &two: {"name": "Script 1"}}), "{done}");
     let name = |name: &str| done["created"][name]["name"].clone();
-    assert_eq!((name("c"), name("d")), (json!("Script 1"), json!("Script 2")));
+    assert_eq!((name("c"), name("d")), (json!("Script 2"), json!("Script 3")));
     for (patch, kind) in [
         (json!({"isActive": true}), "invalidProperties"),
         (json!({"blobId": null}), "invalidProperties"),
@@ -282,6 +282,27 @@ fn scripts_are_renamed_and_get_other_sources() {
         assert_eq!(refused["notUpdated"][&one]["type"], kind, "{patch}: {refused}");
     }
     assert_eq!(bed.names().0, ["Script 1", "Script 2", "Script 3", "ü"]);
+}
+
+#[test]
+fn script_gets_the_name_of_one_that_the_same_call_destroys_or_renames() {
+    let bed = Fixture::new();
+    let (one, two) = (bed.store("one", "keep;"), bed.store("two", "stop;"));
+    let three = bed.store("three", "discard;");
+    let blob = bed.upload("keep; stop;");
+    let answer = bed.set(json!({
+        "create": {"n": {"name": "two", "blobId": blob}},
+        // The first update is tried before its name is free.
+        "update": {&one: {"name": "three"}, &three: {"name": "four"}},
+        "destroy": [two],
+    }));
+    for refused in ["notCreated", "notUpdated", "notDestroyed"] {
+        assert_eq!(answer[refused], Value::Null, "{answer}");
+    }
+    assert_eq!(bed.names().0, ["four", "three", "two"]);
+    let answer = bed.set(json!({"update": {&one: {"name": "two"}, &three: {"name": "five"}}}));
+    assert_eq!(answer["notUpdated"][&one]["type"], "alreadyExists", "{answer}");
+    assert_eq!(bed.names().0, ["five", "three", "two"]);
 }
 
 #[test]

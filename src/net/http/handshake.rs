@@ -30,8 +30,8 @@ impl Handshake {
     /// # Errors
     /// - 400: the handshake is malformed.
     /// - 405 with Allow: the method is neither GET nor CONNECT.
-    /// - 426 with Sec-WebSocket-Version, and below HTTP/2 with Upgrade: the request does not ask for
-    ///   a WebSocket of version 13.
+    /// - 426 with Sec-WebSocket-Version, and below HTTP/2 with Upgrade: the request does not ask
+    ///   for a WebSocket of version 13.
     pub(super) fn parse(request: &mut Request) -> Result<Self, Problem> {
         let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
         let contains = |headers: &HeaderMap, name: &str, token: &str| {

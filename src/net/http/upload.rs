@@ -223,8 +223,8 @@ fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
     use crate::jmap::{Caller, UploadSettings};
-    use crate::net::http::HttpSettings;
     use crate::net::http::auth::tests::backend;
+    use crate::net::http::{ControlSettings, HttpSettings};
 
     /// Where uploads may be larger than messages, imports have the same room as uploads.
     #[tokio::test]
@@ -232,6 +232,8 @@ mod tests {
         let backend = tokio::task::spawn_blocking(backend).await.unwrap();
         let uploads = Arc::new(UploadSettings { max: 1 << 30, ..UploadSettings::default() });
         backend.http.set(HttpSettings { uploads, ..HttpSettings::default() });
+        let settings = (*backend.settings.get()).clone();
+        backend.settings.set(ControlSettings { body_in_memory: 1024, ..settings });
         let context = |user: &str| {
             let caller = Caller { user: Some(user.into()), ..Caller::default() };
             RequestContext { caller, base: "".into() }

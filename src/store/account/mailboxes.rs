@@ -249,8 +249,8 @@ impl Txn<'_> {
         found.filter(|mailbox| !mailbox.destroyed).ok_or(Error::NotFound("mailbox"))
     }
 
-    /// The names, roles and parents of the mailboxes, as this transaction leaves them. They are read
-    /// at the first call.
+    /// The names, roles and parents of the mailboxes, as this transaction leaves them. The first
+    /// call reads them.
     fn mailbox_tree(&mut self) -> Result<&mut MailboxTree, Error> {
         if self.mailbox_tree.is_none() {
             let rows = self.snapshot().mailboxes(self.account)?;

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, fixture};
 use super::*;
-use crate::model::DataType;
+use crate::model::{DataType, Mailbox};
 
 const BOB: AccountId = AccountId(2);
 const INBOX: MailboxUid = MailboxUid(1);
@@ -136,6 +136,45 @@ fn path_that_begins_with_a_role_leads_below_the_mailbox_of_that_role() {
     assert_eq!((find("trash"), find("trash/2026")), (Some(own), year));
     let below = create("trash/2027");
     assert_eq!((parent(below.unwrap()), find("trash/2027")), (Some(own), below));
+    assert_clean(&fixture.store);
+}
+
+#[test]
+fn change_of_a_mailbox_sees_the_earlier_changes_of_its_transaction() {
+    let fixture = fixture();
+    let new =
+        |name: &str, parent| NewMailbox { name: name.into(), parent, role: None, sort_order: 0 };
+    let fault = |result: Result<MailboxUid, Error>| match result {
+        Err(Error::Mailbox { fault, .. }) => fault,
+        other => panic!("{other:?}"),
+    };
+    fixture
+        .done(|txn| {
+            let one = txn.create_mailbox(&new("one", None))?;
+            let two = txn.create_mailbox(&new("two", None))?;
+            let below = txn.create_mailbox(&new("below", Some(one)))?;
+            let row = |txn: &Txn<'_>, uid| txn.snapshot().mailbox(ACCOUNT, uid).unwrap().unwrap();
+            // They exchange their names.
+            let named = |txn: &Txn<'_>, uid, name: &str| {
+                (uid, Mailbox { name: name.into(), ..row(txn, uid) })
+            };
+            let exchanged = [named(txn, one, "two"), named(txn, two, "one")];
+            txn.update_mailboxes(&exchanged).unwrap();
+            let taken = txn.create_mailbox(&new("one", None));
+            assert_eq!(fault(taken), MailboxFault::NameTaken(two));
+            // Of changes that are refused together, none is done.
+            let refused = [named(txn, one, "free"), named(txn, two, "Inbox")];
+            assert!(txn.update_mailboxes(&refused).is_err());
+            assert_eq!(fault(txn.create_mailbox(&new("two", None))), MailboxFault::NameTaken(one));
+            let has_child = txn.destroy_mailbox(one).map(|()| one);
+            assert_eq!(fault(has_child), MailboxFault::HasChildren);
+            txn.update_mailbox(below, |row| row.parent = Some(two))?;
+            txn.destroy_mailbox(one)?;
+            assert_eq!(fault(txn.create_mailbox(&new("below", Some(one)))), MailboxFault::NoParent);
+            txn.create_mailbox(&new("two", None))?;
+            Ok(())
+        })
+        .unwrap();
     assert_clean(&fixture.store);
 }
 
