@@ -3,9 +3,10 @@
 //!
 //! These sources are used, in this order:
 //! 1. XFORWARD or XCLIENT of a trusted peer. If it has no HELO, the HELO is `unknown`.
-//! 2. The topmost Received field, which the server that delivers to this one wrote itself, then
-//!    those below it, up to the first whose `by` is no configured authserv-id. Postfix writes `from
-//!    HELO (name [address]) by ...`, and replaces blanks and parentheses in HELO.
+//! 2. The topmost Received field, whatever its `by` says: the server that delivers to this one
+//!    wrote it. Then the fields below it, up to the first whose `by` is no configured authserv-id.
+//!    Postfix writes `from HELO (name [address]) by ...`, and replaces blanks and parentheses in
+//!    HELO.
 //!
 //! An internal address (loopback, private, link-local, unspecified or multicast) means that the
 //! message passed a filter or relay of the site: the next source is used. A Received field without

@@ -2,8 +2,8 @@
 //!
 //! - If the response has texts for the sender's circle, only these are used, else only the texts
 //!   for no circle in particular.
-//! - Of these, the one in the language that the sender prefers is used (RFC 4647 §3.4), else the
-//!   first.
+//! - Of these, the first one in a language that the sender reads is used, in the order in which the
+//!   sender prefers the languages (`text_in_language`), else the first of all.
 //! - The response's own text is for no circle in particular, and comes first.
 
 use super::sender::layers;
@@ -77,17 +77,23 @@ pub(super) fn reply_text<'a>(
         .filter(|(for_circle, _)| *for_circle == wanted_circle)
         .map(|(_, text)| text)
         .collect();
-    let in_language_read = languages.iter().find_map(|range| {
-        candidates.iter().find(|text| matches_language_range(text.language, range))
-    });
+    let in_language_read = languages.iter().find_map(|range| text_in_language(&candidates, range));
     in_language_read.or(candidates.first()).copied().unwrap_or_default()
 }
 
-/// Whether a language tag and a range are equal, or one begins with all subtags of the other (RFC
-/// 4647 §3.4). `*` matches nothing.
-fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
-    let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
-    is_subtag_prefix(&tag, range) || is_subtag_prefix(range, &tag)
+/// Returns the text whose language is the range, or else the range without as few of its last
+/// subtags as possible (lookup, RFC 4647 §3.4): for `de-CH` a text in `de-CH`, else one in `de`.
+/// Without such a text, returns the first in a variety of the language: for `pt` one in `pt-BR`.
+/// `*` finds nothing.
+fn text_in_language<'t, 'a>(texts: &'t [ReplyText<'a>], range: &str) -> Option<&'t ReplyText<'a>> {
+    let tag = |text: &ReplyText<'_>| text.language.unwrap_or_default().to_ascii_lowercase();
+    let with_language = || texts.iter().filter(|text| text.language.is_some());
+    // Of several maxima, `max_by_key` returns the last.
+    with_language()
+        .rev()
+        .filter(|text| is_subtag_prefix(&tag(text), range))
+        .max_by_key(|text| tag(text).len())
+        .or_else(|| with_language().find(|text| is_subtag_prefix(range, &tag(text))))
 }
 
 fn is_subtag_prefix(prefix: &str, tag: &str) -> bool {
@@ -119,10 +125,16 @@ mod tests {
             VacationResponse { text_body: Some("away".into()), ..VacationResponse::default() };
         response.variants =
             vec![variant(Some("de"), None, "weg"), variant(Some("pt-br"), None, "fora")];
+        response.variants.push(variant(Some("de-AT-1996"), None, "furt"));
+        response.variants.push(variant(Some("de-AT"), None, "fort"));
         for (languages, text) in [
             (&[][..], "away"),
             (&["de"], "weg"),
             (&["de-ch"], "weg"),
+            // The text that is nearest to the range is used, wherever it stands.
+            (&["de-at"], "fort"),
+            (&["de-at-1901"], "fort"),
+            (&["de-at-1996"], "furt"),
             (&["den"], "away"),
             (&["pt"], "fora"),
             // A reader of pt-pt is not sent a text in pt-br.
