@@ -8,7 +8,8 @@ pub struct Secrets {
     /// The key for message ids and subjects (BLAKE3).
     pub threads: [u8; 32],
     /// The key for handles and senders of told rows, and for the ids of replies (BLAKE3). The salts
-    /// of SCRAM and the key for the tokens of owners (RFC 5436 §2.7.1) are derived from it.
+    /// of SCRAM and the key for the tokens of owners (RFC 5436 §2.7.1) are derived from it. Another
+    /// use must derive a key, too, or begin what it hashes with a prefix of its own.
     pub told: [u8; 32],
     /// The key for words (SipHash-1-3).
     pub words: [u8; 16],

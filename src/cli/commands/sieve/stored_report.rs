@@ -13,6 +13,9 @@ use crate::wire::jmap::admin::sieve_stored::{EnvelopeOrigin, FilterOutcome, Filt
 const NOT_KNOWN: &str = "of the envelope only sender and recipient are known: not who the client \
                          was, nor its DSN parameters";
 
+/// The most different warnings that are printed.
+const MAX_WARNINGS: usize = 20;
+
 /// Numbers of messages. Each message counts in `examined`, and in exactly one field of those from
 /// `moved` to `not_done`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +33,8 @@ pub(super) struct StoredCounts {
     not_done: u64,
     /// How often each command, such as `redirect`, was left out because mail is stored already.
     left_out: BTreeMap<String, u64>,
+    /// For how many messages the script got each warning, such as that a mailbox does not exist.
+    warnings: BTreeMap<String, u64>,
     /// Messages whose sender is known only from the field Return-Path.
     envelope_from_header: u64,
     /// Messages whose sender is not known.
@@ -51,6 +56,12 @@ impl StoredCounts {
         *count += 1;
         for name in &email.left_out {
             *self.left_out.entry(name.clone()).or_default() += 1;
+        }
+        for step in &email.steps {
+            if let Some(warning) = step.action.strip_prefix("warning: ") {
+                let warning = format!("line {}: {warning}", step.line);
+                *self.warnings.entry(warning).or_default() += 1;
+            }
         }
         match email.envelope {
             EnvelopeOrigin::Delivery => {}
@@ -88,6 +99,12 @@ impl StoredCounts {
             let each: Vec<String> =
                 self.left_out.iter().map(|(name, count)| format!("{name}: {count}")).collect();
             lines.push(format!("never done for stored mail: {}", each.join(", ")));
+        }
+        let shown = self.warnings.iter().take(MAX_WARNINGS);
+        lines.extend(shown.map(|(warning, count)| format!("{warning} ({count} messages)")));
+        if self.warnings.len() > MAX_WARNINGS {
+            lines
+                .push(format!("{} other warnings: see --json", self.warnings.len() - MAX_WARNINGS));
         }
         let (header, unknown) = (self.envelope_from_header, self.envelope_unknown);
         if header + unknown > 0 {
@@ -194,6 +211,7 @@ fn what(email: &FilteredEmail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::jmap::admin::decisions::FilterStepFacts;
     use crate::wire::jmap::admin::sieve_stored::FilterFailure;
 
     fn email(outcome: FilterOutcome) -> FilteredEmail {
@@ -231,6 +249,24 @@ mod tests {
             row(&failed, &TimeZone::UTC).pop().unwrap()
         };
         assert_eq!((lines(0).as_str(), lines(3).as_str()), ("", "3"));
+    }
+
+    #[test]
+    fn each_warning_is_printed_once_with_the_number_of_messages() {
+        let mut counts = StoredCounts::default();
+        let warning = |line, text: &str| {
+            let action = format!("warning: {text}");
+            let steps = vec![FilterStepFacts { script: String::new(), line, action }];
+            FilteredEmail { steps, ..email(FilterOutcome::None) }
+        };
+        for number in 0..25 {
+            counts.add(&warning(2, "there is no mailbox `A`"));
+            counts.add(&warning(3, &format!("there is no mailbox `{number:02}`")));
+        }
+        let lines = counts.lines(true);
+        assert!(lines.contains(&"line 2: there is no mailbox `A` (25 messages)".to_owned()));
+        assert!(lines.contains(&"line 3: there is no mailbox `18` (1 messages)".to_owned()));
+        assert!(lines.contains(&"6 other warnings: see --json".to_owned()), "{lines:?}");
     }
 
     #[test]
