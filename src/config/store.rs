@@ -15,7 +15,8 @@ pub struct StoreSection {
     pub path: PathBuf,
     /// The memory for what was read from table files.
     pub cache: ByteSize,
-    /// The most memory for rows that are not yet in a table file.
+    /// The memory for rows that are not yet in a table file. They are flushed once they take as
+    /// much, and may take a little more until that is done.
     pub write_buffers: ByteSize,
     /// The most background flushes and compactions at a time; `None`: by the number of cores.
     pub jobs: Option<u32>,

@@ -26,8 +26,8 @@ pub(crate) struct MailtoUri {
 }
 
 /// Parses a URI; `None` if it is no `mailto` URI or too long, names no address or too many, or has
-/// an address, a percent-encoding or a header field that is malformed. Of several subjects or
-/// bodies the last one counts.
+/// a malformed address, header field or percent-encoding. The values of header fields that are
+/// ignored are not looked at. Of several subjects or bodies the last one counts.
 pub(crate) fn parse(uri: &str) -> Option<MailtoUri> {
     let (scheme, rest) = uri.split_once(':')?;
     if !scheme.eq_ignore_ascii_case(SCHEME) || uri.len() > MAX_URI_BYTES {

@@ -7,7 +7,7 @@ use super::id::{AccountId, ModSeq};
 pub enum DataType {
     /// RFC 8621 §4.
     Email = 0,
-    /// RFC 8621 §1.5: changes only when new mail arrives.
+    /// RFC 8621 §1.5: changes only when an email is created, by a delivery or by a client.
     EmailDelivery = 1,
     /// RFC 8621 §3.
     Thread = 2,
@@ -57,7 +57,7 @@ pub struct Change {
     pub types: Vec<(DataType, ModSeq)>,
     /// Whether a push subscription of the account was created or changed.
     pub writes_push_subscription: bool,
-    /// Whether many neighbouring rows were deleted, so that upkeep should clear their remains
-    /// (`Engine::clear_remains`).
+    /// Whether the remains of deleted rows have piled up somewhere in the store, by this change or
+    /// an earlier one, so that upkeep should clear them (`Engine::clear_remains`).
     pub remains: bool,
 }

@@ -177,7 +177,8 @@ impl BoundListener {
     }
 
     /// Returns the next connection with its peer, or `None` once the service stops. Errors of
-    /// accept(2) are retried: at once if the client went away, otherwise after a pause.
+    /// accept(2) are retried: at once if the client went away or a signal came, otherwise after a
+    /// pause.
     pub async fn next(&self, stop: &mut StopSignal) -> Option<(Box<dyn ByteStream>, Peer)> {
         let mut failures = 0_u32;
         loop {
@@ -192,7 +193,7 @@ impl BoundListener {
                     }
                     return Some(connection);
                 }
-                Err(error) if is_caused_by_client(&error) => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error) => {
                     // Log about every ten seconds.
                     if failures.is_multiple_of(100) {
@@ -225,8 +226,8 @@ impl BoundListener {
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether accept(2) failed because of one client, so that the next call may succeed.
-fn is_caused_by_client(error: &io::Error) -> bool {
+/// Whether accept(2) failed because of one client or a signal, so that the next call may succeed.
+fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

@@ -152,7 +152,7 @@ fn required_attributes(field: &Field<'_>) -> Vec<String> {
     required.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
 }
 
-/// A notification that the owner agreed to send (RFC 9007).
+/// A notification that a client of the owner sends (RFC 9007).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MdnDraft {
     pub from: EmailAddress,

@@ -167,7 +167,7 @@ impl FiledEmail {
     }
 
     /// For Email/copy and Email/import: returns `object`, with `receivedAt` only if the client sent
-    /// a time and another one is stored (RFC 8621 §4.7, §4.8).
+    /// a time and Email/get shows another one (RFC 8621 §4.7, §4.8).
     pub(in crate::jmap::email) fn object_with_changed_date(
         &self,
         filing: &Filing,
