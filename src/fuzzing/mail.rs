@@ -355,8 +355,8 @@ pub fn results(data: &[u8]) {
 }
 
 /// Signs any message with two DKIM keys, below a From field. It is signed only if it has no other
-/// From field. Without the one added, it is signed or not, whether a Received field is before it or
-/// not.
+/// From field. A Received field before the message, without the added From field, makes no
+/// difference to whether it is signed.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();
