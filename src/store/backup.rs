@@ -136,35 +136,42 @@ pub fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     engine_backups::list(dir)
 }
 
+/// Returns the ids of the backups that `list` leaves out, ascending.
+///
+/// # Errors
+/// `Conflict` if it is not a directory of backups; `Io`.
+pub fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
+    check_mark(dir)?;
+    engine_backups::list_incomplete(dir)
+}
+
 /// Verifies a backup: every file is there, and has the checksum with which it was written.
 ///
 /// # Errors
-/// `Conflict` if it is not a directory of backups; `NotFound` if `list` leaves the backup out; `Io`
-/// with what is wrong.
+/// `Conflict` if it is not a directory of backups; `NotFound` if it has no such backup; `Io` with
+/// what is wrong.
 pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     check_mark(dir)?;
     engine_backups::verify(dir, id)
 }
 
-/// Verifies a backup (`None`: the newest) and restores it to `to`, which must be empty or not
-/// exist. If the restore is interrupted, there is no store in `to`.
+/// Verifies a backup (`None`: the newest that `list` returns) and restores it to `to`, which must be
+/// empty or not exist. If the restore is interrupted, there is no store in `to`.
 ///
 /// # Errors
 /// Those of `verify`; `NotFound` if the directory has no backup; `Conflict` if `to` cannot be used;
 /// `Full` or `Io` of writing; `Open` if the restored store cannot be opened.
 pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> {
     let all = list(dir)?;
-    let backup = match id {
-        Some(id) => all.iter().find(|backup| backup.id == id),
-        None => all.last(),
-    };
-    let backup = *backup.ok_or(Error::NotFound("backup"))?;
+    let missing = || Error::NotFound("backup");
+    let id = id.or_else(|| all.last().map(|backup| backup.id)).ok_or_else(missing)?;
     let failed = |error: std::io::Error| Error::Conflict(format!("{}: {error}", to.display()));
     let parent = to.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     if to.try_exists().map_err(failed)? && fs::read_dir(to).map_err(failed)?.next().is_some() {
         return Err(Error::Conflict(format!("{}: it is not empty", to.display())));
     }
-    verify(dir, backup.id)?;
+    verify(dir, id)?;
+    let backup = *all.iter().find(|backup| backup.id == id).ok_or_else(missing)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent).map_err(failed)?;
     let partial = partial_restore(to);
     if partial.try_exists().map_err(failed)? {
@@ -222,6 +229,10 @@ mod engine_backups {
     }
 
     pub(super) fn list(_: &Path) -> Result<Vec<Backup>, Error> {
+        refuse()
+    }
+
+    pub(super) fn list_incomplete(_: &Path) -> Result<Vec<u32>, Error> {
         refuse()
     }
 

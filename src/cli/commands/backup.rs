@@ -90,19 +90,42 @@ pub(in crate::cli) async fn back_up(
 }
 
 #[derive(Serialize)]
-struct ListedBackup {
-    #[serde(flatten)]
-    backup: BackupFacts,
-    /// `whole`, or what is damaged; `None` if the backup was not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
+#[serde(untagged)]
+enum ListedBackup {
+    Listed {
+        #[serde(flatten)]
+        backup: BackupFacts,
+        /// `whole`, or what is damaged; `None` if the backup was not read.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
+    },
+    /// One that cannot be restored.
+    Incomplete { id: u32, state: &'static str },
+}
+
+impl ListedBackup {
+    fn row(self, zone: &jiff::tz::TimeZone) -> Vec<String> {
+        match self {
+            Self::Listed { backup, state } => {
+                let (id, at, files) =
+                    (backup.id.to_string(), local(&backup.at, zone), backup.files.to_string());
+                vec![id, at, size(backup.octets), files, state.unwrap_or_default()]
+            }
+            Self::Incomplete { id, state } => {
+                let unknown = String::new;
+                vec![id.to_string(), unknown(), unknown(), unknown(), state.to_owned()]
+            }
+        }
+    }
 }
 
 /// Lists the backups in a directory. With `verify`, it also reads each of them, and fails with
 /// `DATA` after the list if one is damaged.
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::store_failure(&error))?;
-    let mut damaged = 0;
+    let incomplete = backup::list_incomplete(dir).map_err(|error| job::store_failure(&error))?;
+    let count = all.len() + incomplete.len();
+    let mut damaged = if verify { incomplete.len() } else { 0 };
     let mut rows: Vec<ListedBackup> = Vec::new();
     for backup in &all {
         let mut state = None;
@@ -111,26 +134,24 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
             damaged += usize::from(damage.is_some());
             state = Some(damage.map_or_else(|| "whole".to_owned(), |error| error.to_string()));
         }
-        rows.push(ListedBackup { backup: admin::backup_facts(backup), state });
+        rows.push(ListedBackup::Listed { backup: admin::backup_facts(backup), state });
     }
+    let has_state = verify || !incomplete.is_empty();
+    let state = "damaged: it lacks a file, or was interrupted";
+    rows.extend(incomplete.into_iter().map(|id| ListedBackup::Incomplete { id, state }));
     if context.json {
         output::json(&rows);
     } else {
         let zone = jiff::tz::TimeZone::system();
-        let cells = rows.into_iter().map(|ListedBackup { backup, state }| {
-            let (id, at, files) =
-                (backup.id.to_string(), local(&backup.at, &zone), backup.files.to_string());
-            vec![id, at, size(backup.octets), files, state.unwrap_or_default()]
-        });
         output::table(
-            &["BACKUP", "CREATED", "SIZE", "FILES", if verify { "STATE" } else { "" }],
-            cells.collect(),
+            &["BACKUP", "CREATED", "SIZE", "FILES", if has_state { "STATE" } else { "" }],
+            rows.into_iter().map(|row| row.row(&zone)).collect(),
         );
     }
     if damaged == 0 {
         Ok(())
     } else {
-        let text = format!("{damaged} of {} backups are damaged", all.len());
+        let text = format!("{damaged} of {count} backups are damaged");
         Err(Failure::new(exit::DATA, text))
     }
 }
@@ -162,6 +183,10 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     } else {
         let at = restored.at.local(&jiff::tz::TimeZone::system());
         output::line(&format!("backup {} of {at} is in {}", restored.id, args.to.display()));
+        let newer = backup::list_incomplete(&args.dir).unwrap_or_default();
+        for id in newer.into_iter().filter(|id| *id > restored.id) {
+            output::line(&format!("backup {id} is newer, but lacks a file or was interrupted"));
+        }
         found.breaches.iter().for_each(|breach| output::line(breach));
         output::line(&format!("checked: {}", check::result(&found)));
         output::line(

@@ -201,8 +201,12 @@ fn damaged_backup_is_refused_and_the_others_can_be_restored() {
     }
     assert_eq!(verify(&backups, 2), Ok(()));
     fs::remove_file(&new_files[0]).unwrap();
-    assert!(verify(&backups, 2).is_err());
+    let found = verify(&backups, 2).unwrap_err().to_string();
+    assert!(found.contains("backup 2 is damaged: it lacks a file"), "{found}");
+    assert_eq!(list_incomplete(&backups), Ok(vec![2]));
     let to = dir.path().join("new/store");
+    assert_eq!(restore(&backups, Some(2), &to), verify(&backups, 2).map(|()| unreachable!()));
+    assert_eq!(restore(&backups, Some(7), &to), Err(Error::NotFound("backup")));
     restore(&backups, Some(1), &to).unwrap();
     assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
 }
@@ -222,7 +226,9 @@ fn a_backup_without_all_its_segments_is_not_used() {
     // A kill before the list of segments was written.
     let segments = backups.join("segments");
     fs::remove_file(segments.join("3.list")).unwrap();
-    assert_eq!((ids(), verify(&backups, 3)), (vec![1, 2], Err(Error::NotFound("backup"))));
+    assert_eq!((ids(), list_incomplete(&backups)), (vec![1, 2], Ok(vec![3])));
+    let found = verify(&backups, 3).unwrap_err().to_string();
+    assert!(found.contains("backup 3 is damaged: it lacks a file, or was interrupted"), "{found}");
     // Backups 1 and 2 have the same segment, up to different lengths. Damage behind the end of
     // backup 1 is damage of backup 2 only.
     let lists = [1, 2].map(|id| fs::read_to_string(segments.join(format!("{id}.list"))).unwrap());

@@ -90,10 +90,29 @@ pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     Ok(all)
 }
 
-/// Verifies that every file of a backup is there and has its checksum. `NotFound` if the backup is
-/// not listed; `Io` if it is damaged otherwise.
+/// Returns the ids of the backups that `list` leaves out, in order. RocksDB has a file in `meta` for
+/// each backup that it has finished.
+pub(in crate::store) fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
+    let whole: Vec<u32> = list(dir)?.iter().map(|backup| backup.id).collect();
+    let meta = dir.join("meta");
+    let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", meta.display()));
+    let mut incomplete = Vec::new();
+    for entry in fs::read_dir(&meta).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let id = name.to_str().and_then(|name| name.parse::<u32>().ok());
+        incomplete.extend(id.filter(|id| !whole.contains(id)));
+    }
+    incomplete.sort_unstable();
+    Ok(incomplete)
+}
+
+/// Verifies that every file of a backup is there and has its checksum. `NotFound` if there is no
+/// such backup; `Io` if it is damaged.
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
+    if list_incomplete(dir)?.contains(&id) {
+        return Err(damaged("it lacks a file, or was interrupted".into()));
+    }
     if !list(dir)?.iter().any(|backup| backup.id == id) {
         return Err(Error::NotFound("backup"));
     }
