@@ -155,8 +155,8 @@ pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     engine_backups::verify(dir, id)
 }
 
-/// Verifies a backup (`None`: the newest that `list` returns) and restores it to `to`, which must be
-/// empty or not exist. If the restore is interrupted, there is no store in `to`.
+/// Verifies a backup (`None`: the newest that `list` returns) and restores it to `to`, which must
+/// be empty or not exist. If the restore is interrupted, there is no store in `to`.
 ///
 /// # Errors
 /// Those of `verify`; `NotFound` if the directory has no backup; `Conflict` if `to` cannot be used;

@@ -90,8 +90,8 @@ pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     Ok(all)
 }
 
-/// Returns the ids of the backups that `list` leaves out, in order. RocksDB has a file in `meta` for
-/// each backup that it has finished.
+/// Returns the ids of the backups that `list` leaves out, in order. RocksDB has a file in `meta`
+/// for each backup that it has finished.
 pub(in crate::store) fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
     let whole: Vec<u32> = list(dir)?.iter().map(|backup| backup.id).collect();
     let meta = dir.join("meta");
