@@ -3,8 +3,8 @@
 //! - Comments, folds and blanks between tokens are skipped. Groups are read; source routes are read
 //!   and dropped.
 //! - A display name without quotation marks may contain any characters but `,`, `;`, `:`, `<`, `(`,
-//!   `"` and `[`, since senders write `a@example.org <a@example.org>`. The dots of a local part may
-//!   stand anywhere.
+//!   `"` and an unclosed `[`, since senders write `a@example.org <a@example.org>`. The dots of a
+//!   local part may stand anywhere.
 //! - An entry that is no address is left out, and reading goes on after the next comma or
 //!   semicolon. A comment, a quoted string or a `[` that is not closed takes the rest of the value.
 //! - Each byte is read a bounded number of times.

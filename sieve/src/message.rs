@@ -63,8 +63,8 @@ impl PartId {
 /// A part of a message. Ranges are bytes of [`MessageView::raw`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// `None` for the message. The parent of a part is a multipart or a `message/rfc822`; the one
-    /// child of the latter is the message in it.
+    /// `None` for the message. The parent of a part is a multipart or contains a message
+    /// ([`Self::is_message`]); the one child of the latter is the message in it.
     pub parent: Option<PartId>,
     /// The main type in lower case. If the header has no valid Content-Type, the type is
     /// `text/plain`, or `message/rfc822` in a `multipart/digest` (RFC 2046 §5.1.5).

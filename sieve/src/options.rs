@@ -85,7 +85,7 @@ pub struct CompileLimits {
     pub commands: u32,
     /// Variables that the script names: local and global ones, and those of the environment.
     pub variables: u16,
-    /// The highest number of a match variable. RFC 5229 §3.2 demands 9.
+    /// The highest number of a match variable. RFC 5229 §6 demands 9.
     pub capture: u16,
     /// Redirects that one run executes. The check counts only those that certainly run before a
     /// place of the script is reached; [`RunLimits::redirects`] bounds what a run really executes.

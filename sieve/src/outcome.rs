@@ -99,9 +99,9 @@ pub struct Warning {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    #[error("there is no mailbox `{name}`: the message goes to the Inbox")]
+    #[error("there is no mailbox `{name}`: the Inbox takes its place")]
     MailboxNotFound { name: String },
-    #[error("the mailbox `{name}` accepts no mail: the message goes to the Inbox")]
+    #[error("the mailbox `{name}` accepts no mail: the Inbox takes its place")]
     MailboxRefused { name: String },
     #[error("the message was redirected too often: it is not sent on again")]
     RedirectLoop,

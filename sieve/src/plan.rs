@@ -158,9 +158,9 @@ pub struct PartReplacement {
 #[serde(rename_all = "camelCase")]
 pub struct Enclosure {
     pub text: String,
-    /// The edits of the new message. They add its Subject and the fields that `:headers` names, and
-    /// what the script added after `enclose`. They delete no field, since the new message has none
-    /// before. They replace at most part 0, which is the new message.
+    /// The edits of the new message. They add its Subject and the fields that `:headers` names, but
+    /// for MIME fields, and what the script added after `enclose`. They delete no field, since the
+    /// new message has none before. They replace at most part 0, which is the new message.
     pub then: MessageEdits,
 }
 
@@ -230,7 +230,7 @@ pub struct VacationIntent {
 #[serde(rename_all = "camelCase")]
 pub enum VacationBody {
     Text(String),
-    /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
+    /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.4).
     Mime(String),
 }
 

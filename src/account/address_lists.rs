@@ -1,7 +1,8 @@
 //! Keeps in each account's row the list of its aliases and catch-alls, so that `restante check`
 //! notices a lost address row.
 //!
-//! - The row of an address and the list in the account's row are changed in one commit.
+//! - The row of an address and the list in the account's row are changed in one commit, unless the
+//!   account is removed.
 //! - Account rows that an earlier version wrote may have no list. The service calls
 //!   `complete_address_lists` at its start to give them one.
 //! - `complete_address_lists` takes `change_lock`. Callers of the other functions hold it.

@@ -14,8 +14,9 @@ pub const NO_INPUT: u8 = 66;
 /// There is no such account, address or other object. `deliver`: no such address, for all
 /// recipients.
 pub const NO_USER: u8 = 67;
-/// No service answers; or `serve` or `demo` cannot listen. `deliver`: refused for good for all
-/// recipients, and not only because of unknown addresses.
+/// No service answers; or `serve` or `demo` cannot listen, or the service cannot create a
+/// directory. `deliver`: refused for good for all recipients, and not only because of unknown
+/// addresses.
 pub const UNAVAILABLE: u8 = 69;
 /// An internal error.
 pub const SOFTWARE: u8 = 70;
@@ -23,7 +24,7 @@ pub const SOFTWARE: u8 = 70;
 pub const TEMPORARY: u8 = 75;
 /// The caller may not do this.
 pub const NO_PERMISSION: u8 = 77;
-/// The configuration is wrong.
+/// The configuration is wrong, or a part of the service cannot start.
 pub const CONFIG: u8 = 78;
 
 /// The text of a failure that does not say which account is missing.

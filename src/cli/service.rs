@@ -405,8 +405,8 @@ impl Service {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.stop();
         let jobs = self.jobs.clone();
-        // A job stops after its current step; it can be continued after the next start. 20 s are
-        // the default of `limits.drain`.
+        // A job stops after its current step; the next start continues a repair. 20 s are the
+        // default of `limits.drain`.
         let stopped = tokio::task::spawn_blocking(move || jobs.stop(Duration::from_secs(20)));
         let upkeep = tokio::task::spawn_blocking(move || self.upkeep.stop());
         for mut task in self.tasks.into_iter().chain([upkeep]) {

@@ -241,7 +241,7 @@ impl Config {
         let metadata = std::fs::metadata(file).map_err(|error| describe(&error, remedy))?;
         if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o007 != 0 {
             let remedy = format!("chmod 0640 {0}; chgrp restante {0}", file.display());
-            return Err(describe(&"everybody can read it", &remedy));
+            return Err(describe(&"everybody may use it", &remedy));
         }
         let text = std::fs::read_to_string(file).map_err(|error| describe(&error, remedy))?;
         let password = text.trim_end_matches(['\r', '\n']);

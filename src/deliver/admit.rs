@@ -40,8 +40,9 @@ impl Deliverer {
                 Ok(state) => state,
                 Err(error) => return outcome::refusal(&error, &settings),
             };
-            // A message whose size was not announced has at least one byte. It is filed once for an
-            // account, so its size counts once, even if several recipients belong to the account.
+            // A message whose size was not announced has at least one byte. Unless scripts edit it,
+            // it is filed once for an account, so its size counts once, even if several recipients
+            // belong to the account.
             let size = envelope.size.unwrap_or(0).max(1);
             let lacks_bytes = target
                 .row

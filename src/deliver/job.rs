@@ -48,7 +48,7 @@ pub(super) struct PlannedAnswer {
     /// be answered. If neither a script nor the response is to answer, that of the first recipient
     /// that was not served before.
     pub(super) recipient: usize,
-    /// Whether a script decides on the answer. If not, the response of the account does.
+    /// Whether a script answers. If not, the response of the account does, or nobody.
     pub(super) is_scripted: bool,
     pub(super) decision: ReplyDecision<Box<PlannedReply>>,
 }

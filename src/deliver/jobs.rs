@@ -307,8 +307,8 @@ impl Deliverer {
     }
 }
 
-/// Why the response does not answer a message that was filed before for another recipient. The code
-/// of the reason is `NoReplyReason::Script`, with or without scripts.
+/// Why a message that was filed before for another recipient is not answered. The code of the
+/// reason is `NoReplyReason::Script`, with or without scripts.
 pub(super) const FILED_BEFORE: &str = "the message was filed before, for another recipient";
 
 fn trace_prefix(

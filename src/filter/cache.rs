@@ -1,6 +1,6 @@
 //! Compiled scripts, by the hash of their source and what the site allows. The cache is in memory:
-//! a process compiles a script at its first use, and again only if the cache has dropped it or the
-//! site allows something else meanwhile.
+//! a script is compiled at its first use, and again if the cache has dropped it or the site allows
+//! something else meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;

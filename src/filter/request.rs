@@ -20,8 +20,8 @@ pub struct FilterRequest<'a> {
     pub now: UtcMillis,
     /// Whether the message is stored already. Then the `duplicate` test is false, since what it
     /// remembers may be the delivery of this very message; the environment is that of a message
-    /// store (RFC 5183 §4.1); and each `EditedMessage` of the result is without bytes, since stored
-    /// mail is not edited.
+    /// store (RFC 5183 §4.1); and an `EditedMessage` to store, keep or redirect is without bytes,
+    /// since stored mail is not edited.
     pub is_stored: bool,
     /// The most edited versions of the message that all scripts may make together. The limit of the
     /// site holds, too (`settings::MAX_VERSIONS`), so `u16::MAX` adds no limit.

@@ -41,8 +41,9 @@ struct Stage {
     compiled: Result<Arc<CompiledScript>, String>,
 }
 
-/// Runs one script, and no other, even if the site has switched scripts off. `name` is how steps
-/// and errors name it. Its rules are not reported as fired; those of scripts that it includes are.
+/// Runs one script, and no other but those that it includes, even if the site has switched scripts
+/// off. `name` is how steps and errors name it. Its rules are not reported as fired; those of
+/// scripts that it includes are.
 pub fn run_alone(
     cache: &ScriptCache,
     request: &FilterRequest<'_>,

@@ -53,7 +53,7 @@ struct ServiceFixture {
     account: AccountId,
     /// A guest, with whom one mailbox of Ann's is shared.
     bob: Context,
-    /// An email of Ann's that is not shared with Bob, as long as no request of Ann moves it.
+    /// An email of Ann's that is not shared with Bob, until a request of Ann moves or shares it.
     hidden: EmailId,
 }
 

@@ -2,7 +2,8 @@
 //! the site.
 //!
 //! A standard method finds its account by `accessible_account`, through `Call::account` or
-//! `Call::managed_account`. A vendor method finds it by `account_of`.
+//! `Call::managed_account`. A vendor method finds it by `account_of`. The exceptions are the
+//! methods of `PushSubscription`, and Store/repair.
 
 use std::collections::BTreeSet;
 use std::fmt;

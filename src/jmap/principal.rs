@@ -104,7 +104,7 @@ impl Method for PrincipalSet {
             return Err(MethodError::StateMismatch);
         }
         let mut done = set.done;
-        let forbidden = SetError::Forbidden("only the administrator can change principals".into());
+        let forbidden = SetError::Forbidden("this method cannot change principals".into());
         let refusal =
             |id: &str| if principals.has(id) { forbidden.clone() } else { SetError::NotFound };
         set.create.iter().for_each(|(name, _)| done.not_created(name, &forbidden));

@@ -1,6 +1,6 @@
 //! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds. For each
 //! of the two limits that is set, there is a quota. The state string has all values, so the changes
-//! since any state can be calculated, however old it is.
+//! since any state are known, however old it is.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

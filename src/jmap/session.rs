@@ -105,7 +105,7 @@ static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
 /// Returns the name of the account that logged in, or of the Unix user; empty if neither is known.
 fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     match (&context.caller.account, &context.caller.user) {
-        // `accessible_accounts` returns the account that logged in first.
+        // The first account that `accessible_accounts` returns is the one that logged in.
         (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
         (None, user) => user.as_deref(),
     }

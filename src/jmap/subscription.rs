@@ -63,7 +63,7 @@ const MAX_TYPES: usize = 64;
 /// Returns the account to which the caller's subscriptions belong: the first of the caller's own.
 ///
 /// # Errors
-/// `Forbidden` if the caller has no account.
+/// `Forbidden` if the caller has no account; those of reading.
 fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.own_accounts()?.into_iter().next();
     let (id, row) =

@@ -4,7 +4,7 @@
 //!   §3.2).
 //! - Bodies are 7-bit, or are encoded so that they are. A message within the message may stay
 //!   8-bit, since it must not be encoded (RFC 2046 §5.2.1). One that is given as bytes is encoded
-//!   all the same if its lines are too long or do not end in CRLF.
+//!   all the same if its lines are too long or do not end in CRLF, or if it has a NUL.
 //! - `build` checks nothing. `EncodedField::new` refuses control characters, and so does
 //!   `PartDraft::check`, which the caller must call for each part.
 

@@ -6,10 +6,10 @@
 //! - In base64, bytes that are no symbols are skipped. After padding, which some programs write
 //!   after each line or piece, what follows up to a line end is decoded if it is valid base64
 //!   itself; otherwise the content ends there.
-//! - A bare CR in quoted-printable is a line break.
+//! - A bare CR in quoted-printable is a line break; several CRs before an LF are one.
 //! - A line of quoted-printable is held until it can be cut without changing its meaning, which
 //!   depends on what follows white space and escapes. A line that has nothing but white space and
-//!   escapes is held whole.
+//!   `=` is held whole.
 
 mod uu;
 

@@ -22,9 +22,9 @@ const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Returns the `Content-` fields, each once and on one line, and the content. A field that is not
 /// ASCII or too long is dropped. The type is added if it is missing. The last field is
-/// `Content-Transfer-Encoding`, in this case: an encoding of the whole entity other than
-/// quoted-printable, base64 and uuencode is replaced by 7bit or 8bit. A text without any `Content-`
-/// field is all content. `text` must be in CRLF lines without controls other than tabs.
+/// `Content-Transfer-Encoding`, spelled so. An encoding of the whole entity other than
+/// quoted-printable, base64 and uuencode is replaced. A text without any `Content-` field is all
+/// content. `text` must be in CRLF lines without controls other than tabs.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
     let is_content_field =

@@ -48,8 +48,9 @@ pub fn part_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     Fields::of(raw)
 }
 
-/// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
-/// count). A mail server may end the header at such a line. So the server saw all these fields.
+/// The fields above the first line that mail servers do not take for a field (`is_strict`; an mbox
+/// `From ` line at the beginning does not count). A mail server may end the header at such a line.
+/// So the server saw all these fields.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }
@@ -229,7 +230,8 @@ struct Fields<'a> {
     /// The charset of the body: `Some(None)` if the header names none that is known. Set when the
     /// first value that is not UTF-8 is found.
     declared: Option<Option<CharsetCodec>>,
-    /// Whether the first line that is no field ends the iteration (`leading_fields`).
+    /// Whether the first line that mail servers do not take for a field ends the iteration
+    /// (`leading_fields`).
     strict: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Parses messages with the mail-parser library.
 //!
 //! The library finds the parts of a message, and reads the fields that decide what a part is. Other
-//! header fields, transfer encodings, charsets and names are read here.
+//! header fields are read here, and transfer encodings, charsets and names are decoded here.
 
 mod address;
 mod charset;
@@ -63,7 +63,8 @@ const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 /// How many decoded texts are kept, of at most `decode::DECODE_CHUNK` encoded bytes each.
 const MAX_KEPT_TEXTS: usize = 16;
 
-/// A parsed message. Any bytes can be parsed: at worst the message has no field and an empty body.
+/// A parsed message. Any bytes can be parsed: at worst the message has no field, and all of it is
+/// the body.
 #[derive(Debug)]
 pub struct Message<'a> {
     header: Header<'a>,

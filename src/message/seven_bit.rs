@@ -9,7 +9,8 @@
 //! - In the text before and after the parts, `?` replaces each byte that is not ASCII.
 //! - A message is not converted if it has bytes that are not ASCII
 //!   - in a header (RFC 6532), or in a `multipart/signed` (RFC 1847 §2.1);
-//!   - in a part whose encoding is base64 or unknown, unless it is a multipart or a message;
+//!   - in a part whose encoding is base64, uuencode or unknown, unless it is a multipart or a
+//!     message;
 //!   - in a `message/` type that must not be encoded and is no message, such as
 //!     `message/delivery-status` (RFC 3464 §2.1, RFC 2045 §6.4);
 //!   - deeper than `limits::MAX_MIME_DEPTH`;

@@ -123,13 +123,13 @@ impl FromStr for Days {
     }
 }
 
-/// When the response was last switched on, and when it was switched off after that. The store
-/// maintains this.
+/// When the response was last switched on, or began a new generation once it was over; and when it
+/// was switched off after that, before it was over. The store maintains this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Absence {
     /// `None` if it was never switched on.
     pub began: Option<UtcMillis>,
-    /// `None` if it was not switched off since.
+    /// `None` if it was not switched off since, or only once it was over.
     pub ended: Option<UtcMillis>,
     /// Whether the report on the mail of this absence was filed (`VacationResponse::report`).
     pub reported: bool,

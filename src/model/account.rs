@@ -144,7 +144,7 @@ impl AccountRow {
 pub enum AddressRow {
     Primary(AccountId),
     Alias(AccountId),
-    /// Gets mail for all addresses of a domain that have no row of their own.
+    /// Gets mail for all addresses of a domain that lead to no account otherwise.
     CatchAll(AccountId),
     /// The domain for which this alias domain stands.
     AliasDomain(String),

@@ -7,7 +7,7 @@ use super::id::{AccountId, ModSeq};
 pub enum DataType {
     /// RFC 8621 §4.
     Email = 0,
-    /// RFC 8621 §1.5: changes only when an email is created, by a delivery or by a client.
+    /// RFC 8621 §1.5: changes when an email is created, and not when one is changed.
     EmailDelivery = 1,
     /// RFC 8621 §3.
     Thread = 2,

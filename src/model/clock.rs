@@ -101,9 +101,9 @@ impl UtcMillis {
     }
 
     /// Parses a `Date` or `UTCDate` of RFC 8620 §1.4, and any other date and time of RFC 3339 with
-    /// `T` and `Z` in capitals, of at most 40 bytes. What is finer than a millisecond is cut off. A
-    /// fraction of zero is accepted although RFC 8620 forbids it, because programs in JavaScript
-    /// write it.
+    /// `T` and `Z` in capitals, of at most 40 bytes and nine digits of a fraction. What is finer
+    /// than a millisecond is cut off. A fraction of zero is accepted although RFC 8620 forbids it,
+    /// because programs in JavaScript write it.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let shape = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);

@@ -12,7 +12,7 @@ pub const MAX_RECIPIENTS: usize = 1000;
 pub const MAX_RECEIVED_FIELDS: usize = 100;
 /// Of one LMTP session.
 pub const MAX_LMTP_COMMANDS: u32 = 100_000;
-/// Refused commands of one LMTP session. Refusals of unknown recipients do not count.
+/// Refused commands of one LMTP session. Refusals of unknown recipients, and 452, do not count.
 pub const MAX_LMTP_ERRORS: u32 = 20;
 pub const MAX_MANAGESIEVE_CONNECTIONS: usize = 200;
 /// The bound on ManageSieve connections divided by this is the bound for one address.
@@ -23,7 +23,7 @@ pub const MIN_MANAGESIEVE_CONNECTIONS_PER_ADDRESS: usize = 8;
 pub const MANAGESIEVE_IDLE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// For the whole login.
 pub const MANAGESIEVE_LOGIN_TIMEOUT: Duration = Duration::from_secs(120);
-/// Refused commands of one ManageSieve session.
+/// Refused commands of one ManageSieve session; also its commands before the login.
 pub const MAX_MANAGESIEVE_ERRORS: u32 = 50;
 /// The failed login with this number closes a ManageSieve connection.
 pub const MAX_FAILED_LOGINS_PER_CONNECTION: u32 = 5;
@@ -164,12 +164,11 @@ pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
 /// How long a message is kept after its last reference is gone. Longer than any commit takes.
 pub const UNREFERENCED_MESSAGE_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// For uploads from which no object was created (RFC 8620 §6: at least an hour).
+/// For uploads (RFC 8620 §6: at least an hour).
 pub const UPLOAD_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// Of the unused uploads of one user in one account (RFC 8620 §6: at least what one object can
-/// refer to).
+/// Of the uploads of one user in one account (RFC 8620 §6: at least what one object can refer to).
 pub const MAX_UPLOADED_BYTES: u64 = 4 * MAX_MESSAGE_BYTES;
-/// Unused uploads of one user in one account.
+/// Uploads of one user in one account.
 pub const MAX_UPLOADS: usize = 1000;
 /// RFC 6838 §4.2.
 pub const MAX_MEDIA_TYPE_BYTES: usize = 255;
@@ -207,7 +206,7 @@ pub const MAX_DUPLICATES: usize = 16_384;
 /// The newest of an account, in one row.
 pub const MAX_SCRIPT_ERRORS: usize = 50;
 pub const MAX_SCRIPT_ERROR_BYTES: usize = 1024;
-/// Of one decision; further steps are not recorded.
+/// Of one decision. Further steps are not recorded, except failures, which replace the last step.
 pub const MAX_FILTER_STEPS: usize = 64;
 pub const MAX_FILTER_STEP_BYTES: usize = 512;
 /// Of all scripts of an account for one message; further rules are not counted.
@@ -241,13 +240,13 @@ pub const MAX_CONCURRENT_REQUESTS: usize = 8;
 pub const MAX_CONCURRENT_SESSION_REQUESTS: usize = 32;
 /// RFC 8620 §2, maxSizeUpload.
 pub const MAX_UPLOAD_BYTES: u64 = 50 * 1024 * 1024;
-/// Of an account (maxConcurrentUpload).
+/// Of a user (maxConcurrentUpload).
 pub const MAX_CONCURRENT_UPLOADS: usize = 4;
 /// Of a user.
 pub const MAX_UPLOADS_PER_MINUTE: u32 = 1000;
 /// Of a user.
 pub const MAX_UPLOADED_BYTES_PER_MINUTE: u64 = 1024 * 1024 * 1024;
-/// Of an account.
+/// Of a user.
 pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
 /// Of a user; `WebSockets` count, too.
 pub const MAX_EVENT_STREAMS: usize = 100;
@@ -321,8 +320,8 @@ pub const MAX_WALKED_ROWS_PER_REQUEST: u64 = 8_000_000;
 /// Messages and uploads that one request may store, unless it is an administrator's. More are
 /// refused (RFC 8620 §5.3 rateLimit).
 pub const MAX_FILED_BYTES_PER_REQUEST: u64 = 256 * 1024 * 1024;
-/// Estimated memory for the answers to all calls of one request. A call beyond it is refused
-/// (RFC 8620 §5.1 requestTooLarge). The largest message fits, in base64.
+/// Estimated memory for the answers to all calls of one request. A call that only reads is refused
+/// beyond it (RFC 8620 §5.1 requestTooLarge). The largest message fits, in base64.
 pub const MAX_ANSWER_BYTES: usize = 72 * 1024 * 1024;
 /// The same for an administrator's request on the control socket.
 pub const MAX_ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;

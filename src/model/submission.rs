@@ -64,7 +64,7 @@ pub struct DeliveryStatus {
 /// RFC 8621 §7, `undoStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UndoStatus {
-    /// Waits, and can be canceled.
+    /// Waits. Can be canceled, unless it is being sent, or failed for a recipient.
     #[default]
     Pending,
     /// Relayed to at least one recipient, or failed.

@@ -1,8 +1,8 @@
 //! Delivers one message that came over LMTP or the control socket.
 //!
 //! - The header is parsed here, once; later readers use the result.
-//! - The sender is checked for forgery only if a reply, a notification or a report of a refusal may
-//!   be sent, because the check may ask name servers.
+//! - The sender is checked for forgery only if the sender may get a reply, a delivery notification
+//!   or a report of a refusal, because the check may ask name servers.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! - After each refusal a destination rests, longer each time. Then one action probes it; the
 //!   others go on only when a probe gets through.
-//! - The queue asks here before it sends an action. It does not ask for one that a person wants
-//!   tried now: that one goes in any case.
+//! - The queue asks here before it sends an action. For one that a person wants tried now, it asks
+//!   only about the relay.
 //! - All of this is in memory, and is learned anew after a restart.
 //! - Rests are measured by monotonic time.
 //! - The number of destinations is bounded. At the bound, the one whose rest ends first is

@@ -236,8 +236,8 @@ impl Signer {
 
     /// Returns the DKIM-Signature fields to put above a message, one for each key of the domain of
     /// From; of several authors, the first one whose domain has keys. `None` if there is no such
-    /// key, if there is not exactly one From, or if the header has more fields than are read:
-    /// another From may be among those that are not.
+    /// key, if there is not exactly one From, or if the header is beyond the limits of
+    /// `limits::all_fields_are_seen`: another From may be among the fields that are not read.
     ///
     /// # Errors
     /// `SignError` of the first key that could not sign.

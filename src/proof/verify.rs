@@ -50,8 +50,9 @@ use keys::KeyRecords;
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The timeout divided by this is the time for DMARC, and as much again for ARC after it.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// The timeout divided by this is the time for one query. A query without an answer is sent three
-/// times, in less than the time for SPF, so that SPF goes on after such a name (RFC 7208 §5.5).
+/// The timeout divided by this is the time for one try of a query. A query without an answer is
+/// tried three times, in less than the time for SPF, so that SPF goes on after such a name (RFC
+/// 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index in the first batches; fewer if fewer results are wanted. Later
-    /// batches are larger (`walk::search`).
+    /// Hits of the search index, or emails of a listing, in the first batches; fewer if fewer
+    /// results are wanted. Later batches are larger (`walk::search`).
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,

@@ -101,7 +101,7 @@ pub struct QueryChanges {
     /// `sinceQueryState`: the state that the client has.
     pub since: ModSeq,
     /// `upToId`: the last email that the client has. It is ignored, and so more changes are
-    /// reported, if the sort is by mutable properties, and by some access paths also with other
+    /// reported, if the order of the emails can change, and by some access paths also with other
     /// sorts.
     pub up_to: Option<EmailId>,
     /// `maxChanges`: the most `removed` and `added` together.

@@ -365,7 +365,7 @@ fn check_changes_by(
         }
     }
     if is_minimal {
-        // An `upToId` that was not in the old results omits no change.
+        // An `upToId` that was not in the old results omits no removal.
         for id in driver.ids.iter().filter(|id| !old.contains(id)) {
             assert_minimal(
                 &run(&QueryChanges { up_to: Some(*id), ..request.clone() }).unwrap().answer,

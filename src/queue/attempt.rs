@@ -61,7 +61,7 @@ pub(super) enum AttemptResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RelayHealth {
     Unknown,
-    /// The relay was reached, and refused nothing for reasons of its own.
+    /// There was a connection to the relay, which refused nothing for reasons of its own.
     Well,
     /// The relay refused some recipient for a reason that concerns all messages.
     Refused,

@@ -35,8 +35,8 @@ use crate::outbox::{Destinations, SendPermission, Trouble};
 use crate::store::{Digest, Store, WakeCondition, Wakeup};
 
 /// How many wake-ups are read at once; those that are in the window already do not count. Reading
-/// goes on until twice as many are ready. Interrupted attempts at the start, and wake-ups that
-/// return to `ready`, may make them more.
+/// stops when twice as many are ready. Interrupted attempts at the start, and wake-ups that return
+/// to `ready`, may make them more.
 const WAKEUPS_PER_READ: usize = 256;
 /// The longest sleep of the worker, and the time between two clean-ups.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
@@ -72,9 +72,10 @@ pub(super) struct Scheduler {
     clock_offset: Option<i64>,
     /// Whether another read of the queue may find more due wake-ups.
     may_have_more: bool,
-    /// The earliest known due time of an action that is not due yet.
+    /// The earliest known due time of an action that is not due yet; after a read of the queue
+    /// failed, perhaps the time of the next try.
     next_due: Option<UtcMillis>,
-    /// The due time at which the next read of the queue begins.
+    /// The due time at which the next read of the queue begins among actions that are not urgent.
     scan_from: UtcMillis,
     last_cleanup: Option<MonotonicMillis>,
     /// The most actions that were in the window at once, for tests.

@@ -10,7 +10,8 @@ pub enum Error {
     /// An object of this kind does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
-    /// The request contradicts what is stored, or exceeds a bound. The text says how.
+    /// The request contradicts what is stored, exceeds a bound, or is refused otherwise. The text
+    /// says why.
     #[error("{0}")]
     Conflict(String),
     #[error("mailbox \"{name}\": {fault}")]

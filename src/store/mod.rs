@@ -214,7 +214,8 @@ impl Store {
     /// the store for writing meanwhile.
     ///
     /// # Errors
-    /// `Open`: there is no store, another process has it open for writing, or it is damaged.
+    /// `Open`, for instance if there is no store, or another process has it open for writing; those
+    /// of reading.
     #[cfg(feature = "rocksdb")]
     pub fn open_read_only(
         dir: &Path,
@@ -364,8 +365,9 @@ impl Store {
     }
 
     /// Files a message as `commit_message` does. `streamed` may have the bytes of `raw` on the disk
-    /// already. If it has other bytes, or the store has the message, or the message is too short
-    /// for a segment, `streamed` is deleted and not used.
+    /// already. If it has other bytes, or the store has the message undamaged in a segment that is
+    /// not to be deleted, or the message is too short for a segment, `streamed` is deleted and not
+    /// used.
     pub fn commit_streamed<T>(
         &self,
         accounts: &[AccountId],

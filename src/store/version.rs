@@ -3,7 +3,7 @@
 //!
 //! - The store's own row is one byte of format, 8 bytes of epoch (big-endian), then the secrets.
 //! - A store of a newer format is not opened. One of an older format is raised to `FORMAT` before
-//!   anything else is written.
+//!   anything else is written, except the new epoch of a restored store.
 //! - An account under repair has a mark, so that a repair that was killed is resumed.
 
 use std::sync::Arc;

@@ -17,8 +17,8 @@ use prometheus_client::registry::Registry;
 /// The outcome of a message for one of its recipients.
 ///
 /// Each recipient of a message that reached the delivery counts, even if the delivery refuses the
-/// message as a whole, as for a mail loop. What LMTP itself refuses does not count: a recipient
-/// (RCPT), or a message that is too large or incomplete.
+/// message as a whole, as for a mail loop, but not if it panics. What LMTP itself refuses does not
+/// count: a recipient (RCPT), or a message that is too large or incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Accepted: stored, or left to scripts that stored it nowhere.
@@ -145,8 +145,8 @@ pub fn count_delivery(result: DeliveryOutcome) {
 
 /// Records the time from the parsing of a message to its replies, once for all its recipients: the
 /// check of its sender and the wait for a permit come before. Not called for a message that is
-/// refused as a whole: its recipients are counted (`DeliveryOutcome`), but nothing was written to
-/// disk for them.
+/// refused as a whole: its recipients are counted (`DeliveryOutcome`), but nothing was committed
+/// for them.
 pub fn record_delivery_time(time: Duration) {
     METRICS.delivery_seconds.observe(time.as_secs_f64());
 }

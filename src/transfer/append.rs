@@ -18,7 +18,8 @@ use crate::model::{
 };
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
-/// How much later an email may be dated if its own millisecond has no free id.
+/// How much later than its message an email may be dated to be found: emails are dated later if
+/// too many have the same millisecond.
 const MAX_ID_SHIFT_MS: i64 = 64;
 
 #[derive(Debug, Clone)]

@@ -94,8 +94,8 @@ pub struct RoundReport {
     pub moved_messages: usize,
     /// Bytes of the segments that were deleted.
     pub reclaimed_bytes: u64,
-    /// Accounts whose tasks were left to the next round because one failed, and listings that could
-    /// not be made.
+    /// Accounts, with the site, whose tasks were left to the next round because one failed, and
+    /// listings that could not be made.
     pub failures: usize,
     /// `false` if the round was stopped.
     pub complete: bool,

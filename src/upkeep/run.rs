@@ -4,8 +4,8 @@
 //!
 //! - folding, when enough mail has arrived in an account, because searches read unfolded mail row
 //!   by row;
-//! - listings that a query requested, because until they are complete each such query reads the
-//!   whole mailbox.
+//! - listings that a query requested, because until they are complete each such query may read
+//!   the whole mailbox.
 //!
 //! The remains of deleted rows (what they leave in the files, `Store::clear_remains`) are cleared
 //! soon after the deletion.

@@ -24,7 +24,7 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     sweep_shares,
 ];
 /// The tasks of an account whose queries requested listings, or that has enough new mail to fold.
-/// Until a listing is complete, each query for it reads the whole mailbox.
+/// Until a listing is complete, each query for it may read the whole mailbox.
 pub(super) const URGENT_TASKS: &[Task] =
     &[serve_listing_request, build_listings, fold_search_index];
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages, reclaim_segments];

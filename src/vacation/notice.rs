@@ -52,7 +52,7 @@ pub enum ReplyBody<'a> {
     /// The text part is made from the HTML if only that is given; without either, it is a default
     /// text.
     Alternatives { text: Option<&'a str>, html: Option<&'a str> },
-    /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
+    /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.4).
     Entity(&'a str),
 }
 

@@ -95,7 +95,7 @@ pub fn reply(
     }
 }
 
-/// The address that the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §5.1) if it is an own
+/// The address that the owner or the script set (RFC 3834 §3.1.1, RFC 5230 §4.3) if it is an own
 /// address, else another own address.
 fn choose_from(input: &Input<'_>, is_own: &impl Fn(&Address) -> bool) -> EmailAddress {
     let is_allowed =

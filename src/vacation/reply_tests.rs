@@ -389,7 +389,7 @@ fn reply_of_a_script_has_the_arguments_of_its_action() {
         (plain.body_text().trim_end(), plain.field("Subject").unwrap().as_str()),
         ("Away, {from}: {until}", "Auto: x")
     );
-    // `:from` is ignored unless it is an own address (RFC 5230 §5.1).
+    // `:from` is ignored unless it is an own address (RFC 5230 §4.3).
     let from = |from: &str| reply(&Script { from: Some(from.into()), ..script("Away") }).from();
     assert_eq!(from("Ann <a.lee@example.org>"), "a.lee@example.org");
     assert_eq!(from("boss@example.net"), "ann@example.org");
@@ -402,7 +402,7 @@ fn reply_of_a_script_has_the_arguments_of_its_action() {
         "ann@example.org",
         "`:addresses` does not make an address the account's own"
     );
-    // `:mime` (RFC 5230 §4.8).
+    // `:mime` (RFC 5230 §4.4).
     let mime = Script {
         mime: true,
         ..script(

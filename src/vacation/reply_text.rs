@@ -2,8 +2,8 @@
 //!
 //! - If the response has texts for the sender's circle, only these are used, else only the texts
 //!   for no circle in particular.
-//! - Of these, the first one in a language that the sender reads is used, in the order in which the
-//!   sender prefers the languages (`text_in_language`), else the first of all.
+//! - Of these, one in a language that the sender reads is used, in the order in which the sender
+//!   prefers the languages (`text_in_language`), else the first of all.
 //! - The response's own text is for no circle in particular, and comes first.
 
 use super::sender::layers;

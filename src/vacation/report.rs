@@ -1,5 +1,5 @@
 //! The absence report: what came while the owner was away. `account::arrivals` makes it, for
-//! `deliver::reports`, which files it as a message, and for administrators.
+//! `deliver::reports`, which files it as a message, and for the method Vacation/report.
 //!
 //! Pure: the caller supplies what arrived. Names and subjects are strangers' data: `text` and
 //! `html` bound their number, cut each to one short line, and `html` escapes them; the fields of

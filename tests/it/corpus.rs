@@ -43,7 +43,7 @@ fn delivered_messages_are_stored_byte_for_byte() {
         if !message.ends_with(b"\r\n") {
             message.extend_from_slice(b"\r\n");
         }
-        // A sender that would need quotation marks is replaced by the null sender.
+        // A sender that is not a plain address is replaced by the null sender.
         let is_plain =
             cells[sender].bytes().all(|b| b.is_ascii_graphic() && !b"<>\\\"(),;:[]".contains(&b))
                 && cells[sender].split('@').count() == 2;

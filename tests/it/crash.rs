@@ -1,7 +1,7 @@
 //! Deliveries from several sessions while the service is killed at random points.
 //!
 //! - No acknowledged message is lost, and none is stored twice.
-//! - No sender gets two replies.
+//! - No sender gets two replies from one account.
 //!
 //! A message that was not acknowledged is sent again, as Postfix would do. `RESTANTE_KILLS` sets
 //! the number of kills during deliveries (100). `RESTANTE_SEED` repeats the random choices of an

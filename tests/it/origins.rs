@@ -1,5 +1,5 @@
-//! Requests of web pages over HTTP: pages of the configured origins may send them, other pages only
-//! with a token, or by a link that the user follows.
+//! Requests of web pages over HTTP: pages of the configured origins and of the service's own may
+//! send them, other pages only with a token, or by a link that the user follows.
 
 use crate::http::{basic, bed, connect, exchange};
 

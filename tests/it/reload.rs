@@ -175,7 +175,7 @@ fn reload_changes_system_senders_and_reply_rate() {
     fs::write(&file, letter("robot9@example.net", "ann@example.org", "x", "x")).unwrap();
     let test = bed.json(&["vacation", "test", "-a", "ann@example.org", file.to_str().unwrap()]);
     assert_eq!(test["reason"], "system-sender", "{test}");
-    // The account has sent one reply, to robot7.
+    // One reply of the account counts, that to robot7.
     edit(&bed, "relay.port = 1", "vacation.replies-per-hour = 1\nrelay.port = 1");
     bed.reload(DONE);
     assert_eq!(reason("zoe@example.net"), "rate-limit");

@@ -9,7 +9,7 @@ use crate::ir::{CommandKind, DeleteHeader, Enclose, Replace};
 use crate::options::PROTECTED_FIELDS;
 use crate::vocabulary::{Group, Tag};
 
-/// Fields that senders sign as a rule (RFC 6376 §5.4.1).
+/// Fields that senders sign as a rule (RFC 6376 §5.4.1), and the field of the signature itself.
 const SIGNED_FIELDS: [&str; 12] = [
     "from",
     "reply-to",

@@ -14,7 +14,7 @@ const OBSOLETE: [(&str, Extension); 2] =
 
 impl Checker<'_> {
     /// Notes that a word uses an extension. If the extension is not in effect, it is reported once
-    /// in a script, and is in effect from then on. `what` is the word, for the message.
+    /// in a script, and brought into effect here. `what` is the word, for the message.
     pub(super) fn need(&mut self, extension: Extension, span: Span, what: &str) {
         self.note_use(extension);
         if self.flow.extensions.contains(extension) || self.muted > 0 {

@@ -23,7 +23,7 @@ impl Checker<'_> {
         let nodes = node.block.as_ref().map_or(&[][..], |block| block.commands.as_slice());
         let (block, _) = self.block(nodes, false);
         self.loops.pop();
-        // It is not certain that the block runs at all, so its actions do not count.
+        // A loop inside another may never run its block, so the actions of a block do not count.
         let extensions = self.flow.extensions.intersection(before.extensions);
         self.flow = Flow { extensions, ..before };
         let span = node.span;

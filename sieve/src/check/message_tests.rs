@@ -200,7 +200,7 @@ impl Checker<'_> {
         comparison
     }
 
-    /// Warns of an item that no standard defines and that is not one of a vendor.
+    /// Warns of an item that RFC 5183 does not define and that is not one of a vendor.
     pub(super) fn check_environment_item(&mut self, item: Option<&Text>) {
         let Some(item) = item else { return };
         let Some(value) = item.constant() else { return };

@@ -29,7 +29,7 @@ impl Variables {
     }
 
     /// Returns the local variables that are read and never set, and where they are read, in this
-    /// order; those of one string in the order of their ids.
+    /// order; those with the same span in the order of their ids.
     pub(super) fn never_set(&self) -> Vec<(String, Span)> {
         let mut read: Vec<_> = self.read.iter().map(|(id, span)| (*span, id.0)).collect();
         read.sort_unstable();

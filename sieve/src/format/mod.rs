@@ -4,8 +4,8 @@
 //!   comments stay as written, but for blanks at the end of a comment. Tags, and names of known
 //!   commands and tests, become lower case.
 //! - Each command begins a line, indented by its block; but `elsif` and `else` follow a closing
-//!   brace on its line. A command that is longer than a line is broken at its lists, or before its
-//!   tags.
+//!   brace on its line. A command that is longer than a line is broken at its lists, or, without a
+//!   block, before its tags.
 //! - Of several empty lines between commands one stays.
 //! - Formatting a script again changes nothing.
 

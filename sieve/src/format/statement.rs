@@ -1,6 +1,6 @@
 //! Lays out one command in lines.
 
-/// The most characters of a line. A word, a text or a comment may still be longer.
+/// The most characters of a line. A line that has no place to be broken at may still be longer.
 const MAX_LINE_CHARS: usize = 100;
 /// Blanks for each level of blocks and lists.
 const INDENT: usize = 4;

@@ -191,7 +191,7 @@ pub struct Vacation {
     pub from: Option<StringExpr>,
     /// Further addresses of the owner, with or without display names (RFC 5230 §4.5).
     pub addresses: Vec<StringExpr>,
-    /// `:mime`: the reason is a MIME entity (RFC 5230 §4.8).
+    /// `:mime`: the reason is a MIME entity (RFC 5230 §4.4).
     pub mime: bool,
     pub reason: StringExpr,
     pub fcc: Option<Fcc>,
@@ -310,7 +310,7 @@ pub struct Replace {
 pub struct Enclose {
     /// The Subject of the new message. Without it, the new message has that of the old one.
     pub subject: Option<StringExpr>,
-    /// `:headers`: names of the fields that are copied into the new message.
+    /// `:headers`: names of the fields that are copied into the new message, but for MIME fields.
     pub headers: Vec<StringExpr>,
     pub text: StringExpr,
 }

@@ -1,7 +1,7 @@
 //! The typed tree of a checked script.
 //!
-//! - The checker makes a [`Script`] only of a source without errors: every constant is valid.
-//!   `require` is no command of the tree; [`Script::extensions`] has what it brought.
+//! - The checker makes a [`Script`] only of a source without errors. `require` is no command of the
+//!   tree; [`Script::extensions`] has what it brought.
 //! - Each command and each test has the span of its source, for traces and run-time errors.
 //! - A string is a [`StringExpr`]. Escapes and encoded characters are processed; variables are
 //!   resolved to entries of [`Script::variables`].

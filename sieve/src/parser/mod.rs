@@ -1,12 +1,12 @@
 //! Makes a generic tree of the tokens of a script (RFC 5228 §8.2): commands, tests, arguments and
 //! blocks, without what their names mean.
 //!
-//! - Every error is reported, and reading goes on at the next `;`, `{`, `}`, `,`, `]` or command.
-//!   Only too many commands end the reading.
+//! - Every error is reported, and reading goes on at the next `;`, `{`, `}`, `,`, `)`, `]` or
+//!   command. Only too many commands end the reading.
 //! - Each token is read once; errors do not make the parser go back.
 //! - Its recursion is bounded by the nesting limit: what is deeper is skipped without recursion.
-//! - It asks the vocabulary only whether a name that follows an argument is a test, or a command
-//!   after a missing `;`; and for a message, whether a command has a block.
+//! - It asks the vocabulary only whether a name is known, whether tests may follow it and whether
+//!   it is a command, to find a missing `;`; and for a message, whether a command has a block.
 
 mod arguments;
 mod defect;
@@ -225,8 +225,8 @@ impl<'a> Parser<'a> {
             self.advance();
             return Some(node);
         }
-        // The end of the command is missing. That is not reported if an error before it explains
-        // it, unless the next command follows.
+        // The end of the command is missing. That is not reported after a token with a defect, nor
+        // after another error unless the next command follows.
         let was_damaged = node.is_damaged;
         node.is_damaged = true;
         if self.last.defect.is_none() && !self.is_aborted {

@@ -29,7 +29,7 @@ struct Rewriter<'p> {
     out: String,
     /// How many bytes of the pattern are copied or rewritten.
     done: usize,
-    /// Whether case is ignored at this place. Only `(?-i)` changes that.
+    /// Whether case is ignored at this place. Flags such as `(?-i)` change that.
     ignores_case: bool,
     /// What `ignores_case` was before each group around this place.
     outer: Vec<bool>,

@@ -133,7 +133,7 @@ impl Run<'_> {
     /// warning.
     ///
     /// # Errors
-    /// [`RuntimeErrorKind::BadFieldName`] if it is no name of a field.
+    /// [`RuntimeErrorKind::BadFieldName`] if it is no name of a field; the errors of limits.
     fn editable_name(&mut self, frame: &Frame<'_>, name: &StringExpr) -> Result<Option<String>> {
         let name = self.expand(frame, name)?.into_owned();
         if !is_field_name(&name) {

@@ -23,7 +23,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// [`RuntimeErrorKind::BadMailboxName`] if the name cannot be that of a mailbox, even if an id
-    /// is given.
+    /// is given; [`RuntimeErrorKind::Host`] if the host cannot answer; the errors of limits.
     pub(super) fn mailbox_target(
         &mut self,
         frame: &Frame<'_>,

@@ -5,8 +5,8 @@
 //!   message.
 //! - A level is a message with a header that can be edited. Level 0 is the message as received;
 //!   each `enclose` makes one more around it. Edits go to the last level.
-//! - Nothing is copied from the message. Edits are recorded, and become [`MessageEdits`] when an
-//!   action uses the message.
+//! - The message is not copied. Edits are recorded, and become [`MessageEdits`] when an action uses
+//!   the message.
 
 use std::borrow::Cow;
 

@@ -25,6 +25,7 @@ impl Run<'_> {
     ///   it.
     /// - [`RuntimeErrorKind::UnknownWord`] if the host has no such list, or if a parameter has no
     ///   meaning.
+    /// - [`RuntimeErrorKind::Host`] if the host cannot answer.
     /// - The errors of [`Self::take`] and of limits.
     pub(super) fn redirect(&mut self, frame: &Frame<'_>, redirect: &Redirect) -> Result<()> {
         let to = self.redirect_target(frame, &redirect.to)?;

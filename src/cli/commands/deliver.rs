@@ -9,7 +9,7 @@
 //! - If some recipients have the message and others were refused permanently, the code is 75, so
 //!   that Postfix keeps the message until it delivers to each recipient alone.
 //! - Addresses are arguments, and may look like options. What follows `--`, or the first recipient,
-//!   is a recipient. An address before that which is read as `--help` ends with 75.
+//!   is a recipient. If an address before that is read as `--help`, the exit code is 75.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};

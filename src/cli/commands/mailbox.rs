@@ -74,7 +74,7 @@ pub enum MailboxCommand {
     /// Set an attribute of a mailbox, such as color '#336699'.
     ///
     /// A mailbox may have up to 16 attributes with names of your choice. The value of color is #
-    /// and six hexadecimal digits; another value is any text of up to 255 bytes.
+    /// and six hexadecimal digits; another value is text of up to 255 bytes.
     Set {
         #[command(flatten)]
         account: AccountArgs,

@@ -242,7 +242,8 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
 /// Returns the message of an answer that was asked for with it.
 ///
 /// # Errors
-/// `NO_USER` if the action was sent, because its message is not kept then.
+/// `NO_USER` if the action was sent, because its message is not kept then; `SOFTWARE` if the
+/// message is not base64.
 fn shown_message(answer: &QueueShowAnswer) -> Result<Vec<u8>, Failure> {
     let Some(message) = &answer.message else {
         let text = format!("{} was sent, and its message is not in the queue", answer.action.id);

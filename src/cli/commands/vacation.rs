@@ -89,7 +89,7 @@ async fn change(
     Err(Failure::from_jmap_error(&kind, &description))
 }
 
-/// Returns the option that sets a property, or else the property.
+/// Returns the option that sets a property (of `variants`: "the texts"), or else the property.
 fn option_for(property: &str) -> &str {
     match property {
         "fromDate" => "--from",

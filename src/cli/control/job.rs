@@ -46,8 +46,8 @@ pub(in crate::cli) async fn run<M: JobMethod>(
 /// Opens the store that the configuration names, for a job that runs without the service.
 ///
 /// # Errors
-/// There is no store, another process has it open, or it belongs to another Unix user: the service
-/// could not open files that this user creates in it.
+/// There is no store, it cannot be opened (another process has it open), or it belongs to another
+/// Unix user: the service could not open files that this user creates in it.
 pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Failure> {
     let dir = service::store_dir(&context.config);
     let about = std::fs::metadata(&dir)

@@ -164,8 +164,8 @@ impl AdminMethod for SieveActivate {
         let (account, _) = context.account_of(&account_ref)?;
         let SieveActivateArguments { name } = args;
         if let Some(name) = &name {
-            // A stored script may have errors: an import does not check it, and the site may no
-            // longer offer an extension that the script requires.
+            // A stored script may have errors: an import stores such scripts, too, and the site may
+            // no longer offer an extension that the script requires.
             let snapshot = context.store.snapshot();
             let id = existing(&snapshot, account, name)
                 .map_err(|error| refusal(context, name, &error))?;

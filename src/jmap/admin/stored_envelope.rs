@@ -1,7 +1,7 @@
 //! The envelope with which a stored message was delivered, as far as it is known.
 //!
-//! Only sender and recipient can be known. The delivery did not store the name and the address of
-//! its client, nor the parameters of RFC 3461.
+//! Only sender and recipient are looked for. The name and the address of the client are not, nor
+//! are the parameters of RFC 3461.
 
 use crate::message::header::Header;
 use crate::model::{Address, Decision, Envelope, Identity, Recipient};

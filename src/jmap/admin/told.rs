@@ -46,7 +46,8 @@ impl AdminMethod for ToldForget {
     /// told by a script stay told.
     ///
     /// # Errors
-    /// `NotFound` if the one sender was not told by the response.
+    /// `InvalidArguments` unless there is either a valid `sender` or `all`; `NotFound` if the one
+    /// sender was not told by the response; those of `account_of`.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<ToldForgetArguments>,

@@ -1,5 +1,5 @@
 //! Vacation/get and Vacation/set: the standard methods over the vacation response with the vendor's
-//! properties. The account is named as in all vendor methods.
+//! properties. The account is named as in other vendor methods.
 
 use super::AdminMethod;
 use crate::jmap::context::Account;
@@ -40,7 +40,8 @@ impl AdminMethod for VacationSet {
     }
 }
 
-/// Finds the account by `Context::account_of`, as all vendor methods do, so the caller is no guest.
+/// Finds the account by `Context::account_of`, as other vendor methods do, so the caller is no
+/// guest.
 fn managed_account(call: &Call<'_>, account_ref: &AccountRef) -> Result<Account, MethodError> {
     let (id, row) = call.context.account_of(account_ref)?;
     Ok(Account { id, row, guest: None })

@@ -333,7 +333,7 @@ fn parts_of_uploads_are_streamed_at_any_nesting() {
             assert_eq!(got, &all[within(start)..within(end)], "{start}..{end}");
         }
     }
-    // A blob without nested messages takes no memory to find.
+    // A whole upload takes no memory to find.
     let upload = context.keep_upload(ann, inner.as_bytes(), "message/rfc822").unwrap();
     assert_eq!(context.memory_to_find_blob(&account, &upload).unwrap(), 0);
 }

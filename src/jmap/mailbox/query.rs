@@ -121,7 +121,8 @@ fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<Stri
     found.iter().map(|(uid, _)| uid.to_string()).collect()
 }
 
-/// Orders a mailbox among its siblings: by the comparators of the query, then by its number.
+/// Orders a mailbox among its siblings, or without `sortAsTree` among all mailboxes: by the
+/// comparators of the query, then by its number.
 struct SiblingPosition<'p> {
     uid: MailboxUid,
     mailbox: &'p Mailbox,

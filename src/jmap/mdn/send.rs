@@ -109,7 +109,7 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
 /// Finds an identity by its id or creation id.
 ///
 /// # Errors
-/// `InvalidArguments` if there is no such identity.
+/// `InvalidArguments` if there is no such identity; those of reading.
 fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
     let id = call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let snapshot = call.context.store.snapshot();
@@ -181,7 +181,8 @@ impl MdnSender<'_> {
     /// Reads an email and its request for a notification.
     ///
     /// # Errors
-    /// `notFound` if there is no such email, or no request in it (RFC 9007 §2.1).
+    /// `notFound` if there is no such email, or no request in it (RFC 9007 §2.1); `rateLimit` if
+    /// the JMAP request reads too much; errors of the store.
     fn email_and_request(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;

@@ -216,7 +216,7 @@ fn existing(
 }
 
 /// Updates the scripts of `set.update`, with their `sources`. An update whose name is taken is
-/// tried again after the others, as long as one of them succeeds.
+/// tried again after the others, until the names of all that are left are taken.
 fn update_all(
     txn: &mut Txn<'_>,
     call: &Call<'_>,

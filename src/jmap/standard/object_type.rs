@@ -1,7 +1,7 @@
 //! Object types, and /get and /changes over them (RFC 8620 §5.1, §5.2).
 //!
-//! - A type defines what a call reads (`Reader`) and the value of each property, in one trait for
-//!   each method that it has.
+//! - A type defines what a call reads (`Reader`) and the value of each property, in traits for the
+//!   methods that it has.
 //! - The methods here read the arguments, check the bounds, charge the budget, and make the answer.
 
 use std::fmt::Display;
@@ -34,7 +34,7 @@ pub(in crate::jmap) trait ObjectType {
     ///
     /// # Errors
     /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and guests may not
-    /// call the method.
+    /// call the method; those of reading.
     fn account(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
         if Self::GUESTS { call.account(id) } else { call.managed_account(id) }
     }

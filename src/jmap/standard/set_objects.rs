@@ -61,7 +61,7 @@ impl<T: SetObjects> Method for SetMethod<T> {
 /// Runs a /set in an account that the caller may use.
 ///
 /// # Errors
-/// `RequestTooLarge`, `StateMismatch`, and those of the commit.
+/// `RequestTooLarge`, `StateMismatch`, and those of `prepare` and of the commit.
 pub(in crate::jmap) fn set_in<T: SetObjects>(
     call: &Call<'_>,
     account: &Account,

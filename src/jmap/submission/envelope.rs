@@ -153,8 +153,8 @@ fn check_message(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Resu
     Err(invalid(&invalid_properties, "RFC 5322 §3.6 does not allow these fields"))
 }
 
-/// Returns all addresses in To, Cc and Bcc. They are read from the message that is sent, since
-/// content that was stored by an earlier version may have one less.
+/// Returns all addresses in To, Cc and Bcc. They are read from the message itself, since content
+/// that was stored by an earlier version may have one less.
 ///
 /// # Errors
 /// `TooMany` if a field has more than is read.

@@ -1,4 +1,4 @@
-//! A standard method refuses arguments that it does not have.
+//! The arguments that methods refuse.
 
 use serde_json::json;
 

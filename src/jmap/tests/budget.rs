@@ -365,7 +365,7 @@ fn many_repeated_properties_and_ids_are_accepted() {
     );
 }
 
-/// The body is not read, however long the header is.
+/// A long body is not read whole, however long the header is.
 #[test]
 fn header_properties_read_only_the_header() {
     let context = context();

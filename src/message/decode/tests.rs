@@ -102,7 +102,7 @@ fn uuencode_is_decoded_between_begin_and_end() {
         ("begin 644 x\n#0V%T\n", b"Cat", true),
         ("begin 644 x\nM0V%T\n`\nend\n", b"Cat", true),
         // Mail servers strip blanks at the end of a line. They stand for zero bits, so that bytes
-        // are missing; a line that has its length only is left out.
+        // are missing; a line of three bytes that has its length only is left out.
         ("begin 644 x\n#1P\n#0V%T\n`\nend\n", b"G\0\0Cat", true),
         ("begin 644 x\n#\n#0V%T\n`\nend\n", b"Cat", true),
         ("no beginning\nat all", b"no beginning\nat all", true),

@@ -1,8 +1,8 @@
 //! Decodes encoded words (RFC 2047).
 //!
 //! - In a text or a comment, an encoded word stands alone between blanks (`words`, RFC 2047 §5
-//!   (1)). In quoted strings and file names, where programs write them against the RFC, it may
-//!   touch other text and contain blanks (`anywhere`).
+//!   (1)). In quoted strings and file names, where programs write them against the RFC, and in the
+//!   values that filters compare, it may touch other text and contain blanks (`anywhere`).
 //! - Blanks between two encoded words are dropped (§6.2).
 //! - Neighbours in one charset are decoded together, since a character may be split between them;
 //!   in a stateful charset each by itself (§3).
@@ -120,7 +120,7 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Decodes the encoded words of a name, wherever they stand.
+/// Decodes the encoded words of a text, wherever they stand.
 pub(super) fn anywhere(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);

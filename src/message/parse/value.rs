@@ -39,8 +39,8 @@ pub fn all_addresses(value: &[u8]) -> Option<Vec<EmailAddress>> {
     is_whole.then(|| groups.into_iter().flat_map(|group| group.addresses).collect())
 }
 
-/// Returns a value as text (RFC 8621 §4.1.2.2): encoded words decoded, in NFC, without spaces at
-/// the beginning and without controls other than tabs.
+/// Returns a value as text (RFC 8621 §4.1.2.2): without the spaces at its beginning, then with
+/// encoded words decoded, in NFC, and without controls other than tabs.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);

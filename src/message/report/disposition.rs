@@ -16,7 +16,7 @@ pub struct DispositionReport {
     pub original_recipient: Option<String>,
     /// In the same form as `original_recipient`.
     pub final_recipient: String,
-    /// In its angle brackets.
+    /// As the field has it, with its angle brackets if there are any.
     pub original_message_id: Option<String>,
     pub action: ActionMode,
     pub sending: SendingMode,

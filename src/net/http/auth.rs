@@ -3,7 +3,7 @@
 //!
 //! - Every request is authenticated by itself.
 //! - A password that was recently verified is found in a cache. Any other is hashed, a few at a
-//!   time. If the source or the account has had too many failures, no password is hashed, and the
+//!   time. If the source or the account has had too many failures, it is not hashed, and the
 //!   request is refused with 429.
 //! - The log names the network address of a failed login but not the user name, because people type
 //!   passwords into the wrong field.

@@ -82,7 +82,7 @@ fn encoder(size: Option<u64>) -> Option<CCtx<'static>> {
 
 struct CompressedBody {
     inner: Body,
-    /// `None` when all is written, or after an error.
+    /// `None` when all is written, or after an error of the encoder.
     context: Option<CCtx<'static>>,
     /// Input that is not compressed yet.
     rest: Bytes,

@@ -22,7 +22,8 @@ const MAX_CONCURRENT_DELIVERIES: usize = 128;
 
 /// Returns the function that delivers a message for `Mail/deliver`. The returned function blocks
 /// until the message is delivered, so no asynchronous task may call it. It returns a reply for each
-/// recipient, in order: 451 if `MAX_CONCURRENT_DELIVERIES` others are in progress.
+/// recipient, in order: 451 for an admitted one if `MAX_CONCURRENT_DELIVERIES` other deliveries are
+/// in progress.
 ///
 /// # Panics
 /// If there is no Tokio runtime: deliveries run on the runtime in which `deliver_fn` is called.

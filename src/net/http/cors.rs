@@ -4,7 +4,8 @@
 //! - A browser adds a remembered Basic login to any request that any page sends here. So CORS
 //!   alone, which only hides responses, is not enough.
 //! - A page is identified by `Origin`, or by `Sec-Fetch-Site` if the browser leaves `Origin` out.
-//! - Pages of the request's host and of `[http] url` are always admitted.
+//! - Pages of `[http] url` and, with the right scheme (`is_own`), of the request's host are always
+//!   admitted.
 //! - A request with a token is not checked, because a browser does not add a token on its own.
 //! - A request that opens a WebSocket is checked even with a token, because a page cannot add one
 //!   to it.

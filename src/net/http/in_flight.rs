@@ -6,7 +6,7 @@
 //! - Bytes are reserved as they arrive, and not for an announced length.
 //! - A request beyond a bound is refused. It does not wait, so that requests that have reserved
 //!   bytes can complete.
-//! - The first bytes of each request are not counted (`Bounds::free`).
+//! - The first bytes of each JMAP request are not counted (`Bounds::free`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

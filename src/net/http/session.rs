@@ -19,7 +19,8 @@ use super::{Backend, json_response};
 use crate::jmap;
 
 /// Returns the session as JSON, which may not be cached. The request counts among the caller's
-/// concurrent ones until the client has read the response, except an administrator's.
+/// concurrent requests for the session until the client has read the response, except an
+/// administrator's.
 pub(super) async fn get(
     State(backend): State<Arc<Backend>>,
     Extension(context): Extension<RequestContext>,

@@ -28,8 +28,8 @@ use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
 
-/// The limit of RFC 8620 §2 that a refused upload names: an account has too many concurrent
-/// uploads, or too many bytes of them.
+/// The limit of RFC 8620 §2 that a refused upload names: a caller has too many concurrent uploads,
+/// or too many bytes of them.
 const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
 /// Answers an upload.
@@ -50,7 +50,7 @@ pub(super) async fn upload(
 /// Finds an account that the caller may manage, or that has a mailbox shared with the caller.
 ///
 /// # Errors
-/// 404 for any other account, whether it exists or not.
+/// 404 for any other account, whether it exists or not; those of reading.
 pub(super) fn find_account(
     backend: &Backend,
     context: &RequestContext,

@@ -172,7 +172,8 @@ impl<'a> LoginDriver<'a> {
     /// client wants to act, which must be its own.
     ///
     /// # Errors
-    /// `Wrong` if there is no login, if it is for another account, or if the account is gone.
+    /// `Wrong` if there is no login, if it is for another account, or if the account is gone;
+    /// `NotChecked` if the store cannot be read.
     fn authorize(
         &self,
         login: Option<Login>,

@@ -45,9 +45,9 @@ use target::{PushResult, send};
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes are gathered for this long before the subscriptions of their accounts are read again.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
-/// The wait before the first retry of a push. It doubles with each further one. The wait is also
-/// made whenever the store cannot be read, and stays the same then: an account may be under repair
-/// for long.
+/// The wait before the first retry of a push. It doubles with each further one, unless the push
+/// server asks for another wait. The wait is also made whenever the store cannot be read, and stays
+/// the same then: an account may be under repair for long.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);

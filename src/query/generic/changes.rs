@@ -30,8 +30,8 @@ use crate::store::Snapshot;
 ///
 /// # Errors
 /// - `CannotCalculateChanges`: the state is newer than the newest change, below the low mark, or
-///   too many changes back; a mailbox of the scope has no history that far back; or a changed email
-///   has neither a row nor a tombstone.
+///   too many changes back; a mailbox of the scope has no history that far back; or, without a
+///   scope, a changed email has neither a row nor a tombstone.
 /// - `TooManyChanges`, `TooMuchWalked`, `TooMuchRead`, and errors of reading.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,

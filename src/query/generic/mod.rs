@@ -1,6 +1,6 @@
-//! Answers queries by a walk over emails, for all access paths but those of listings and of all
-//! mail. The filter decides each email that is not known to match. Then the results are sorted,
-//! collapsed and truncated.
+//! Answers queries by a walk over emails, for all access paths but `Listing`, `Pinned` and
+//! `AllMail`. The filter decides each email that is not known to match. Then the results are
+//! sorted, collapsed and truncated.
 //!
 //! - If the section is given by a position from the beginning and a limit, the results after its
 //!   end are not needed. If moreover the walk is in the order of the query and no total is wanted,

@@ -13,8 +13,8 @@ pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
     /// `upToId`, whether it was in the old results, and whether it is in the new ones. `None` if
-    /// the request has no `upToId`, or if it cannot be honoured: the results are pinned or shown by
-    /// thread, or the id is not in the range.
+    /// the request has no `upToId`, or if it cannot be honoured: the results are pinned or are the
+    /// oldest email of each thread, or the id is not in the range.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
@@ -34,7 +34,8 @@ impl ResultParts<'_> {
     /// Returns what changed since a state that is not below the low marks (`ResultParts::low`).
     ///
     /// # Errors
-    /// `CannotCalculateChanges` if a listing changed more than `max_events` times since.
+    /// `CannotCalculateChanges` if a listing changed more than `max_events` times since; errors of
+    /// reading.
     pub(in crate::query) fn changes(
         &self,
         request: &QueryChanges,

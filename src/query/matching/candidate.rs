@@ -132,7 +132,8 @@ impl FetchedEmail {
     }
 }
 
-/// The trace prefix, and a beginning of the message that has the whole header.
+/// The trace prefix, and a beginning of the message that has the whole header, or at least
+/// `limits::MAX_HEADER_BYTES` of it.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
 /// An email that a filter decides or that is sorted, with what was fetched of it.

@@ -40,8 +40,8 @@ use super::sort::{Direction, SortPin};
 use crate::model::{Listing, ListingFilter, MailboxUid, MaintainedListing, Shape, UtcMillis};
 use crate::store::{ListingAction, ListingRequest};
 
-/// A listing of fewer emails is not worth maintaining: reading the emails is as fast as writing the
-/// rows of the listing.
+/// A listing of a mailbox with fewer emails is not worth maintaining: reading the emails is as fast
+/// as writing the rows of the listing.
 pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,8 @@ pub struct QueryPlan {
     /// the sum. If a listing is the answer to a query with `collapseThreads`, the number of its
     /// threads.
     pub length: u64,
-    /// Whether the ranks of the listing count positions in the results.
+    /// Whether the listing that is read has ranks; if the listing is the answer, whether they count
+    /// positions in the results.
     pub ranked: bool,
     /// A listing that would answer the query, is not maintained or not complete, and is worth
     /// maintaining. With a pin, one of the two listings.
@@ -105,12 +106,13 @@ pub struct QueryPlan {
     /// The times that the filter allows.
     pub(super) range: IdRange,
     /// The order in which the path walks emails: that of the results if a walk can give it
-    /// (`sort::direction`), and newest first otherwise.
+    /// (`sort::direction`), and newest first otherwise; of `Pinned`, the order within each part.
     pub(super) direction: Direction,
     /// The maintained listing that the path reads, of `Pinned` the one of every email. `None` if
     /// the path reads no listing, or is `Merged`.
     pub(super) listing: Option<MaintainedListing>,
-    /// The listing of the pin's filter; `None` for all paths but `Pinned`.
+    /// The listing of the pin's filter; `None` unless the path is `Pinned`, or was before
+    /// `with_each_email_decided`.
     pub(super) pin_listing: Option<MaintainedListing>,
     /// The mailboxes of `Merged`; empty for other paths.
     pub(super) among: Vec<MailboxUid>,

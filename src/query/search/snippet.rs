@@ -6,7 +6,8 @@
 //!   in `limits::MAX_SNIPPET_BYTES`, the excerpt begins shortly before the first match. A subject
 //!   is cut in the same way to `limits::MAX_SNIPPET_SUBJECT_BYTES`.
 //! - Text from the message is escaped, and a run of white space and control characters becomes one
-//!   space. The only tags are `<mark>` and `</mark>`, in pairs.
+//!   space, or nothing at the beginning or the end. The only tags are `<mark>` and `</mark>`, in
+//!   pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -244,7 +245,7 @@ struct SnippetWriter {
     open: bool,
     /// Whether white space was passed, for which a space is written before the next character.
     space: bool,
-    /// Whether something did not fit. Nothing is written after that.
+    /// Whether something did not fit. While this is set, only the end of a mark is written.
     full: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Tests that every answer within a scope is that of a naive account (`naive`: vectors and full
-//! scans) without other mail, and names no email outside the scope.
+//! scans) without other mail, and names only emails that are in the scope, or were at the old
+//! state.
 
 use std::collections::BTreeSet;
 

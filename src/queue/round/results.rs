@@ -87,8 +87,8 @@ impl Scheduler {
         }
     }
 
-    /// Waits for the attempts under way, at most as long as the relay may take for one answer,
-    /// breaks off the others, and closes the idle connections.
+    /// Waits for the attempts under way, at most for `Relay::timeout`, breaks off the others, and
+    /// closes the idle connections.
     pub(in crate::queue) async fn finish(mut self) {
         let bound = self.settings.relay.timeout;
         if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })

@@ -9,8 +9,8 @@ use crate::proof::Signer;
 use crate::queue::settings::Settings;
 
 /// Removes what stands before the header, converts the message to 7-bit text if the relay accepts
-/// nothing else (RFC 6152 §3), and puts DKIM signatures on top if the site has keys for From and
-/// the message is no redirect (`sign`).
+/// nothing else (RFC 6152 §3) or refused it as it was (`Action::seven_bit`), and puts DKIM
+/// signatures on top if the site has keys for From and the message is no redirect (`sign`).
 ///
 /// What stands before the header may be a blank line. Below the signatures, that line would end the
 /// header, and the recipient would be shown the fields after it as text.

@@ -128,7 +128,7 @@ async fn order_is_kept_neither_for_ever_nor_if_a_person_asks_for_an_action() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn result_that_is_not_recorded_changes_no_order() {
+async fn result_that_is_not_recorded_changes_no_order_unless_the_action_is_gone() {
     let (clock, store, _relay) = bed();
     let context = AttemptContext {
         store: store.clone(),

@@ -31,7 +31,7 @@ impl Txn<'_> {
     /// Creates a mailbox, and returns its uid.
     ///
     /// # Errors
-    /// `Mailbox` if the mailbox is refused: see `MailboxFault`.
+    /// `Mailbox` if the mailbox is refused: see `MailboxFault`; those of reading.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -64,7 +64,8 @@ impl Txn<'_> {
     /// is for the caller to refuse that.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox; `Mailbox` if the change is refused.
+    /// `NotFound` if there is no such mailbox; `Mailbox` if the change is refused; those of
+    /// reading.
     pub fn update_mailbox(
         &mut self,
         uid: MailboxUid,
@@ -201,7 +202,8 @@ impl Txn<'_> {
     /// destroy it asks before each step, so that no other mailbox loses its emails.
     ///
     /// # Errors
-    /// `NotFound` if there is no such mailbox; `Mailbox` if it has children, or is the Inbox.
+    /// `NotFound` if there is no such mailbox; `Mailbox` if it has children, or is the Inbox; those
+    /// of reading.
     pub fn destroyable_mailbox(&mut self, uid: MailboxUid) -> Result<Mailbox, Error> {
         let row = self.live_mailbox(uid)?;
         let refuse = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });

@@ -22,7 +22,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `Quota` if the account has `T::MAX_OBJECTS` of the kind; `Conflict` if the object is larger
-    /// than `limits::MAX_OBJECT_BYTES`.
+    /// than `limits::MAX_OBJECT_BYTES`; those of reading.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
         check_size(object)?;
         let mut count = 0;
@@ -46,7 +46,7 @@ impl Txn<'_> {
     /// Replaces an object by one that a client gives. Returns whether anything changed.
     ///
     /// # Errors
-    /// `NotFound` if there is no such object; `Conflict` as for `create_object`.
+    /// `NotFound` if there is no such object; `Conflict` as for `create_object`; those of reading.
     pub fn replace_object<T: Object>(&mut self, id: ObjectId, new: T) -> Result<bool, Error> {
         check_size(&new)?;
         self.update_object(id, |object| *object = new)
@@ -56,7 +56,7 @@ impl Txn<'_> {
     /// the object is not checked: what became of a submission must not be lost.
     ///
     /// # Errors
-    /// `NotFound` if there is no such object.
+    /// `NotFound` if there is no such object; those of reading.
     pub fn update_object<T: Object>(
         &mut self,
         id: ObjectId,
@@ -81,7 +81,7 @@ impl Txn<'_> {
     /// script is active as a property of the script, but another row says it (`activate_script`).
     ///
     /// # Errors
-    /// `NotFound` if there is no such object.
+    /// `NotFound` if there is no such object; those of reading.
     pub(in crate::store) fn renumber_object<T: Object>(
         &mut self,
         id: ObjectId,
@@ -97,7 +97,7 @@ impl Txn<'_> {
     /// tombstone.
     ///
     /// # Errors
-    /// `NotFound` if there is no such object.
+    /// `NotFound` if there is no such object; those of reading.
     pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {
         let (old, before) = self.live_object::<T>(id)?;
         let updated = self.next_modseq();

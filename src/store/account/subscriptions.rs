@@ -18,7 +18,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox, or if a guest who is to be subscribed has no row in
-    /// `accounts`.
+    /// `accounts`; those of reading.
     pub fn subscribe(
         &mut self,
         uid: MailboxUid,

@@ -3,8 +3,8 @@
 //! - Ranges count bytes from 0, and their end is exclusive. What lies behind the last byte is left
 //!   out: a range that is wholly behind it has no bytes, and is no error.
 //! - `None` means that the email, its content, the upload, or the row of the bytes in `blobs` does
-//!   not exist. If this row is damaged, or bytes that it names are missing, damaged or cannot be
-//!   read, the error is `Corrupt`.
+//!   not exist. If this row is damaged, or bytes that it names are missing or damaged, or cannot be
+//!   read from a segment, the error is `Corrupt`.
 
 use std::ops::Range;
 

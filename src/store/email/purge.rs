@@ -51,7 +51,7 @@ impl Txn<'_> {
     /// Purges one destroyed email, however long ago it was destroyed.
     ///
     /// # Errors
-    /// `NotFound` if there is no tombstone.
+    /// `NotFound` if there is no tombstone; those of reading.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
         let found = self.email_row(id)?;
         let found = found.and_then(|email| email.destroyed.map(|at| (email, at)));

@@ -79,7 +79,7 @@ impl Snapshot<'_> {
 
     /// Returns up to `limit` emails of a listing with their threads, newest first: those behind
     /// `start`, or from the newest on (`None`). A listing has rows only as far as it is maintained
-    /// (`Mailbox::listings`), which the caller must know.
+    /// (`Snapshot::maintained_listings`), which the caller must know.
     pub fn listing(
         &self,
         account: AccountId,
@@ -132,7 +132,7 @@ impl Snapshot<'_> {
     }
 
     /// Does as `emails` in the opposite order: returns up to `limit` emails before `end`, or from
-    /// the oldest on (`None`), oldest first. `limit` is at least 1.
+    /// the oldest on (`None`), oldest first.
     pub fn emails_from_end(
         &self,
         account: AccountId,

@@ -2,8 +2,8 @@
 //!
 //! - A transaction (`Txn`) merges queued and staged rows. Queued rows were committed by earlier
 //!   transactions of its account, and are not written yet. Staged rows are its own.
-//! - A store that is open for reading only (`rocks::read_only`) merges the rows that only the
-//!   journal has, as staged ones.
+//! - A store that is open for reading only (`rocks::read_only`) merges the rows of the journal that
+//!   the tables may lack, as staged ones.
 //! - Staged rows replace queued ones, and later queued rows earlier ones.
 
 use std::collections::{BTreeMap, btree_map};

@@ -36,7 +36,8 @@ pub struct QueueAudit {
 }
 
 impl Snapshot<'_> {
-    /// Counts the actions of each kind and state, over all accounts. Damaged ones are left out.
+    /// Counts the actions of each kind and state, over all accounts. Leaves out those whose key,
+    /// kind or state cannot be read.
     pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
         let mut counts = BTreeMap::new();
         self.read.keys_or_damage::<Outbox>(&KeyRange::under(&()), |key, row| {

@@ -15,7 +15,7 @@ const FRAMED: u8 = 1;
 const LOCATED: u8 = 2;
 const PACKED: u8 = 3;
 /// Bytes of a frame; the last one may have fewer. A message in rows that has no more bytes than
-/// this has no frames. Only such messages are compressed.
+/// this has no frames. Only messages in segments that have no more bytes than this are compressed.
 pub const FRAME_BYTES: usize = 128 << 10;
 
 /// A row of `blobs`.

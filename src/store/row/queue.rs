@@ -9,7 +9,7 @@ use crate::store::error::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMark {
     /// The store's epoch when a check last found the queue complete, or an administrator last
-    /// accepted it.
+    /// accepted it; 0 if the mark was lost since.
     pub epoch: u64,
     /// Why nothing is sent; `None` if actions are sent.
     pub held: Option<String>,

@@ -21,8 +21,8 @@ impl Row for ScriptSource {
     }
 }
 
-/// A row of `script_errors`: the last failed runs of an account, oldest first, at most
-/// `limits::MAX_SCRIPT_ERRORS`.
+/// A row of `script_errors`: the newest errors of scripts that ran for an account, oldest first, at
+/// most `limits::MAX_SCRIPT_ERRORS`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptErrorsRow(pub Vec<ScriptError>);
 

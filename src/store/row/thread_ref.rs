@@ -2,7 +2,7 @@
 //!
 //! - A key names one thread, unless a guest filed a message whose key named only threads that the
 //!   guest may not see. Then it also names the guest's thread, behind the others.
-//! - A user joins the first live thread that the user may see.
+//! - Of the threads of a key, a user can join only the first live one that the user may see.
 //! - A row names at most `ThreadRefRow::MAX` threads. A full row may have displaced others.
 //!
 //! A row of version 1 names one thread, a row of version 2 several. A thread takes 16 bytes: its

@@ -20,7 +20,7 @@ impl Row for HistoryRow {
     }
 }
 
-/// A row of `sweeps`: the progress of a sweep over a whole table.
+/// A row of `sweeps`: the progress of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepRow {
     /// When the sweep began; if none is running, when the last one began.
@@ -29,8 +29,8 @@ pub struct SweepRow {
     pub next: Vec<u8>,
     /// Only for references to threads: those last seen at this time or before may be missing.
     pub upto: UtcMillis,
-    /// Only for references to threads: the newest thread of which a reference was removed, by a
-    /// sweep or because the thread was dead; 0 if there was none.
+    /// Only for references to threads: the newest thread of which a reference was removed because
+    /// the thread was dead; 0 if there was none.
     pub thread: ThreadId,
 }
 

@@ -27,9 +27,8 @@ const SURPLUS_PER_RECORD: usize = 4;
 
 impl Txn<'_> {
     /// Remembers a message until a time. A later call for the same message replaces the time.
-    /// Writes nothing if `until` is not in the future. If there are too many records, deletes the
-    /// one of the group that expires first. A damaged record is replaced: it must not keep mail
-    /// from being delivered.
+    /// Writes nothing if `until` is not in the future. If the group is full, deletes those of it
+    /// that expire first. A damaged record is replaced: it must not keep mail from being delivered.
     pub fn remember_duplicate(&mut self, hash: &[u8; 32], until: UtcMillis) -> Result<(), Error> {
         if until <= self.now() {
             return Ok(());

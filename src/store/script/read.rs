@@ -70,7 +70,7 @@ impl Snapshot<'_> {
         self.read.row::<ActiveScript>(&AccountKey { account })
     }
 
-    /// Returns the failed runs that are recorded, newest first (`Txn::add_script_error`).
+    /// Returns the errors of scripts that are recorded, newest first (`Txn::add_script_error`).
     pub fn script_errors(&self, account: AccountId) -> Result<Vec<ScriptError>, Error> {
         let row = self.read.row::<ScriptErrors>(&AccountKey { account })?;
         let ScriptErrorsRow(mut errors) = row.unwrap_or_default();

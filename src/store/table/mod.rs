@@ -49,7 +49,7 @@ pub(crate) trait Table {
     type Row;
 }
 
-/// The row type of tables whose rows are encoded and decoded by functions of `store::row`.
+/// The row type of tables whose rows are encoded and decoded by functions.
 #[derive(Debug)]
 pub(crate) enum Encoded {}
 
@@ -315,7 +315,7 @@ table! {
         key: HistoryKey, row: HistoryRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
     }
-    /// The progress of sweeps over whole tables.
+    /// The progress of sweeps (`txn::sweep`).
     Sweeps = 37 "sweeps" {
         key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []
@@ -355,7 +355,7 @@ table! {
         key: AccountKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
         repair: Rows, tuning: [OftenMissing]
     }
-    /// The last runs of scripts that failed.
+    /// The newest errors of scripts that ran for an account.
     ScriptErrors = 45 "script_errors" {
         key: AccountKey, row: ScriptErrorsRow, home: Account, erased: true, seen_by_clients: false,
         repair: Rows, tuning: []

@@ -256,8 +256,8 @@ fn history_is_purged_when_an_old_note_covers_it() {
     let noted = fixture.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert!(fixture.done(|txn| txn.note_history(DAY)).unwrap());
     archive(ids[2]);
-    // A note, which records the newest change and its time, is made once a day, and only if the
-    // account changed.
+    // A note, which records the newest change and the time of the note, is made once a day, and
+    // only if the account changed.
     fixture.clock.advance(DAY - MS);
     assert!(!fixture.done(|txn| txn.note_history(DAY)).unwrap());
     fixture.clock.advance(MS);

@@ -97,8 +97,8 @@ fn the_difference_of_ranked_listings_is_found_at_every_position() {
     }
 }
 
-/// A stretch between two boundaries of the smaller listing has nearly all emails of the difference,
-/// or none.
+/// A stretch between two boundaries of the smaller listing has many emails of the difference, or
+/// none.
 #[test]
 fn the_difference_is_found_at_every_position_around_dense_stretches() {
     every_position(1, |n| n >= EMAILS - 200);

@@ -355,8 +355,8 @@ fn power_cut(dir: &Path, to: &Path, synced: &[(PathBuf, u64)], rng: &mut Rng) {
         let durable = durable.map_or(24, |(_, durable)| *durable);
         let durable = usize::try_from(durable).unwrap().min(bytes.len());
         let mut at = durable;
-        // After one cut in four, nothing is missing. After the others, each run of up to 8 sectors
-        // is whole or zero, or the file ends before it.
+        // Of one file in four, nothing is missing. Of the others, each run of up to 8 sectors is
+        // whole or zero, or the file ends before it.
         let is_whole = rng.below(4) == 0;
         while at < bytes.len() {
             let sectors = usize::try_from(1 + rng.below(8)).unwrap();

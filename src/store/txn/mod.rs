@@ -45,7 +45,7 @@ pub struct Txn<'s> {
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
     /// The state to read if other processes write to the same store. `None` if not: then the newest
-    /// state is read, whose rows of the account cannot change while the account is locked.
+    /// state is read. While the account is locked, only its queued batches change its rows there.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,

@@ -1,5 +1,5 @@
-//! Sweeps: passes over whole tables in bounded steps. A row of `sweeps` says where the sweep goes
-//! on, also after a restart.
+//! Sweeps: passes over a table, or over an account's rows of it, in bounded steps. A row of
+//! `sweeps` says where the sweep goes on, also after a restart.
 //!
 //! A step is one transaction: `begin_or_resume_sweep` tells which rows are left, the caller reads
 //! some of them, and `note_sweep_progress` notes how far it came.

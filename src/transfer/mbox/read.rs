@@ -31,7 +31,7 @@ pub enum MboxEntry {
 pub struct MboxMessage {
     pub bytes: Vec<u8>,
     pub flags: MessageFlags,
-    /// The date of the `From ` line; `None` if it has none that can be read.
+    /// The date of the `From ` line; `None` if it has none that is plausible.
     pub from_date: Option<UtcMillis>,
     /// The id of the email, if an export wrote the message.
     pub id: Option<EmailId>,

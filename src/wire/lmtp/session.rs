@@ -27,8 +27,8 @@ pub struct Session {
     peer: ClientInfo,
     /// The attributes of XCLIENT, and of the XFORWARD commands for the next transaction.
     pub(super) client: ClientInfo,
-    /// The transaction, from MAIL on. `None` also while DATA or a chunk is being received: then
-    /// `mode` has it.
+    /// The transaction, from MAIL on. `None` also while DATA or a chunk is being received and not
+    /// discarded: then `mode` has it.
     pub(super) transaction: Option<Box<Transaction>>,
     /// The bytes of the message that have come so far, refused ones included.
     pub(super) message_bytes: u64,

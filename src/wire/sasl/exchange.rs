@@ -113,7 +113,7 @@ impl Exchange {
     /// none, returns the challenge that asks for it.
     pub fn begin(&mut self, initial: Option<&[u8]>) -> Step {
         match (initial, self.mechanism) {
-            // LOGIN begins with a challenge, so there is no initial response (RFC 4422 §5.1).
+            // LOGIN begins with a challenge, so there is no initial response (RFC 4422 §5).
             (Some(_), Mechanism::Login) => self.fail(SaslFailure::Malformed),
             (Some(response), _) => self.respond(response),
             (None, Mechanism::Login) => Step::Challenge(b"Username:".to_vec()),

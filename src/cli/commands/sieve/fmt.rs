@@ -42,7 +42,7 @@ struct FormattedFile {
 }
 
 /// Formats the files in their order. A file that cannot be read or written ends the command; those
-/// before it have been formatted then.
+/// before it have been formatted then, unless with `--check`.
 pub(super) fn run(args: &FmtArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut files = Vec::with_capacity(args.files.len());
     for path in &args.files {

@@ -13,7 +13,7 @@ use crate::wire::jmap::admin::sieve_stored::{EnvelopeOrigin, FilterOutcome, Filt
 const NOT_KNOWN: &str = "of the envelope only sender and recipient are known: not who the client \
                          was, nor its DSN parameters";
 
-/// The most different warnings that are printed.
+/// How many different warnings are printed at most.
 const MAX_WARNINGS: usize = 20;
 
 /// Numbers of messages. Each message counts in `examined`, and in exactly one field of those from

@@ -3,8 +3,9 @@
 //! - Emails that an earlier export has not written are fetched over several connections, mailbox by
 //!   mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
-//! - Files of an earlier export stay, also of emails that were moved or destroyed since. Only an
-//!   incomplete file is written again.
+//! - Files of an earlier export stay, also of emails that were moved or destroyed since. Only a
+//!   file of another size is written again; of an mbox file, the first incomplete message and what
+//!   follows it.
 //! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -50,7 +51,7 @@ struct ExportCounts {
     mailboxes: usize,
     written: u64,
     already_there: u64,
-    /// Emails of `already_there` whose keywords were updated.
+    /// Emails of `already_there` that were [`ExportStatus::Updated`].
     updated: u64,
     /// Emails that were destroyed after they were listed.
     destroyed: u64,

@@ -331,7 +331,7 @@ pub(super) struct MboxWriter<'a> {
 }
 
 impl<'a> MboxWriter<'a> {
-    /// Locks the file and finds its emails. What follows the last complete one is cut off.
+    /// Locks the file and finds its emails up to the first incomplete one. What follows is cut off.
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
@@ -347,8 +347,8 @@ impl<'a> MboxWriter<'a> {
         while let Some(entry) = reader.read()? {
             match entry {
                 MboxEntry::Mail(mail) => match mail.id {
-                    // An incomplete message is the last one; it is written again. If it ends before
-                    // its id, `begun` tells that an export wrote it.
+                    // An interrupted export leaves the last message incomplete; it is written
+                    // again. If it ends before its id, `begun` tells that an export wrote it.
                     _ if mail.begun => break,
                     Some(_) if !mail.whole => break,
                     Some(id) => {

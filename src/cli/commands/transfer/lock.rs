@@ -30,8 +30,8 @@ pub(super) struct Lock<'a> {
 }
 
 impl<'a> Lock<'a> {
-    /// Takes the lock: an exclusive one to write, or else a shared one. Waits up to `LOCK_TIMEOUT`
-    /// for other programs.
+    /// Takes the lock, whose part by fcntl(2) is exclusive to write, or else shared. Waits up to
+    /// `LOCK_TIMEOUT` for other programs.
     ///
     /// # Errors
     /// `WouldBlock` if another program still holds the lock, and those of the system.
@@ -91,7 +91,7 @@ impl<'a> Lock<'a> {
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         if let Some((folder, name, created)) = &self.lock_file {
-            // If this fails, the next program removes the file.
+            // If this fails, a later command removes the file.
             drop(folder.remove_if_same(name, created));
         }
     }

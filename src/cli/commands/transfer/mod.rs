@@ -1,7 +1,8 @@
 //! The commands `mail import` and `mail export`, which copy mail between files and the service.
 //!
-//! - Files are opened relative to an open folder, and symbolic links are not followed: a user who
-//!   can write into a Maildir or an export cannot make root read or write elsewhere.
+//! - Files are opened relative to an open folder, and symbolic links below the given paths are not
+//!   followed: a user who can write into a Maildir or an export cannot make root read or write
+//!   elsewhere.
 //! - mbox files are locked as mail programs do.
 //! - Both commands can be interrupted at any time and run again. Then no message is missing, and
 //!   none is twice in the same mailbox.

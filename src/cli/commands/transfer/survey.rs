@@ -25,7 +25,7 @@ pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
     /// The names of the folders from the root to the one with the files.
     pub(super) path: Vec<Vec<u8>>,
-    /// The full path of the folder, or of the single file, for messages.
+    /// The full path of the folder, or of the mbox file or single file, for messages.
     pub(super) full_path: String,
     pub(super) files: Files,
     /// The mailbox to import into; `--mailbox` puts it below the mailbox that the option names.
@@ -158,7 +158,7 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
-                // `scripts::survey` has read this link.
+                // In a home, `scripts::survey` has read this link.
                 FileKind::Link if is_root && entry.name == scripts::ACTIVE.as_bytes() => {}
                 FileKind::Folder
                     if is_root && !is_maildir && HOME_MAILDIRS.contains(&entry.name.as_slice()) =>
@@ -325,7 +325,7 @@ fn mailbox_path_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath>
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }
 
-/// Whether a folder has a folder of new or read messages.
+/// Whether a folder has a folder `cur` or `new`.
 fn is_maildir(entries: &[FolderEntry]) -> bool {
     let is_inner = |entry: &FolderEntry| [&b"cur"[..], b"new"].contains(&entry.name.as_slice());
     entries.iter().any(|entry| entry.kind == FileKind::Folder && is_inner(entry))

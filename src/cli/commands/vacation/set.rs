@@ -145,7 +145,7 @@ fn named_address(name: Option<String>, email: String) -> Option<NamedAddress> {
     (!email.is_empty()).then_some(NamedAddress { name, email })
 }
 
-/// Warns that strangers will read the text, if a text was set.
+/// Warns that strangers will read the text, if a text was set; not with `--json`.
 fn warn(has_text: bool, context: &CommandContext) {
     if has_text && !context.json {
         complain(

@@ -164,7 +164,8 @@ fn site_limits_the_notifications_of_a_message() {
     fixture.assert_clean();
 }
 
-/// The limits of redirects and notifications hold as they are configured, without one of their sum.
+/// The limits of redirects and notifications hold as they are configured. Of their sum, there is no
+/// limit but `max_actions`.
 #[test]
 fn script_may_send_as_much_as_each_limit_allows() {
     let fixture = fixture();

@@ -18,7 +18,7 @@ fn warnings_of_a_run_are_steps_of_the_decision() {
         fixture.last_steps(),
         [
             "main:2 warning: `\\Nonsense` is no flag: it is ignored",
-            "main:3 warning: there is no mailbox `Nowhere`: the message goes to the Inbox",
+            "main:3 warning: there is no mailbox `Nowhere`: the Inbox takes its place",
             "main:3 keep",
         ]
     );

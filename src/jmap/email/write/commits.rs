@@ -1,7 +1,7 @@
 //! Commits of Email/set, Email/import and Email/copy.
 //!
-//! - A call makes several commits. `ifInState` is checked in the first one, and the states of the
-//!   answer span all of them.
+//! - A call may make several commits. `ifInState` is checked in the first one, and the states of
+//!   the answer span all of them.
 //! - Each new message is a commit of its own.
 //! - After the first commit an error fails only the objects of its commit.
 

@@ -35,7 +35,7 @@ const HEADER_PROPERTIES: [(&str, &str, Form); 11] = [
 const BODY_PROPERTIES: [&str; 5] =
     ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
 
-/// The header fields that a client sets, none of them twice (RFC 8621 §4.6).
+/// The header fields that a client sets, none of them by two properties (RFC 8621 §4.6).
 #[derive(Debug, Default)]
 struct HeaderFields {
     /// In lower case. Also has fields that were refused.
@@ -75,8 +75,9 @@ impl HeaderFields {
 /// Builds the message of an object in `create` of Email/set. `problems` holds those found so far.
 ///
 /// # Errors
-/// `blobNotFound`, also if there are invalid properties; `invalidProperties`; `tooLarge`; an error
-/// of the call if a blob cannot be read or the system gives no random bytes.
+/// `blobNotFound`, also if there are invalid properties; `invalidProperties`; `tooLarge`;
+/// `rateLimit` if the request reads too much; an error of the call if a blob cannot be read or the
+/// system gives no random bytes.
 pub(in crate::jmap::email) fn build_message(
     context: &Context,
     account: &Account,

@@ -125,8 +125,8 @@ fn create_email(
     Ok(server_set)
 }
 
-/// The properties of the content of a created email that are otherwise than in the object that the
-/// client gave.
+/// The properties of a created email that the server makes because the client did not give them,
+/// and those from which ids were left out.
 fn derived_properties(object: &Map<String, Value>, content: &EmailContent) -> Vec<ContentProperty> {
     let given =
         |property: &ContentProperty| object.get(property.as_str()).filter(|value| !value.is_null());

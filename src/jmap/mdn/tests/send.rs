@@ -98,8 +98,8 @@ fn automatic_notification_goes_only_to_the_envelope_sender_in_the_same_case() {
     assert_eq!(about.kind, DispositionType::Deleted);
 }
 
-/// The original is a part of the notification, so its bytes are charged only with those of the
-/// notification.
+/// The original is a part of the notification, so its bytes are charged as stored only with those
+/// of the notification.
 #[test]
 fn included_original_is_charged_once() {
     let fixture = Fixture::new();

@@ -11,8 +11,7 @@ use crate::model::{AccountId, MailboxUid};
 /// Tries what each right but mayReadItems and maySubmit permits, on Plans or on an email that is
 /// only in Plans. Returns for which rights the action succeeded.
 ///
-/// `round` makes the names new. Keywords are set in even rounds and removed in odd ones, so that a
-/// round undoes what the one before it did.
+/// `round` makes the names new. Keywords are set in even rounds and removed in odd ones.
 fn try_actions(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let planned = &bed.emails[1];
     let email = |patch: Value| {

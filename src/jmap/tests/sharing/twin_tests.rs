@@ -111,7 +111,7 @@ struct TwinAccount {
     /// nor the first of a topic.
     live: Vec<usize>,
     hidden: Vec<EmailId>,
-    /// Those of `hidden` that are not destroyed.
+    /// Those of `hidden` that changes may hit: all but the first and those that are destroyed.
     live_hidden: Vec<EmailId>,
     /// Names of emails, blobs and threads, by id.
     names: BTreeMap<String, String>,

@@ -1,8 +1,8 @@
 //! Makes, verifies and restores backups: the tables with RocksDB's backup engine, the segments
 //! beside them.
 //!
-//! - A backup without its segments is not whole, as after a kill. It is not listed, and neither is
-//!   one that lacks a file of the tables: RocksDB leaves it out.
+//! - A backup whose segments were not all copied is not whole, as after a kill. It is not listed,
+//!   and neither is one that lacks a file of the tables: RocksDB leaves it out.
 //! - Files that do not change, blob files too, are stored once for all backups that have them.
 //! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
 //!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The

@@ -1,8 +1,9 @@
 //! The journal: what RocksDB has in memory is in the log of the segments, so that messages and the
 //! rows that name them are made durable by one sync.
 //!
-//! - RocksDB writes no log of its own. A write is appended to the segments as a frame of rows. It
-//!   is synced together with the messages before it, and then goes to the memtables.
+//! - RocksDB's own log has only the first position of the journal (`begin`). A write is appended to
+//!   the segments as a frame of rows. It is synced together with the messages before it, and then
+//!   goes to the memtables.
 //! - Each write also sets the *position*: the number of its frame, and where the frame ends.
 //!   RocksDB flushes all tables together (`atomic_flush`), so the rows in files are those of the
 //!   frames up to the position in files.
@@ -190,7 +191,7 @@ fn read_frames(
     take(last).map(|()| JournalEnd { position, lost: None })
 }
 
-/// Returns the rows that the log of a store has and its tables do not.
+/// Returns the rows of a store's log that its tables may lack.
 ///
 /// # Errors
 /// `Open`.
@@ -206,8 +207,8 @@ pub(super) fn unflushed_rows(db: &DB, segments: &Segments) -> Result<StagedRows,
 }
 
 impl Journal {
-    /// Opens the journal of a store, or begins one. Writes to the tables the rows that only the log
-    /// has.
+    /// Opens the journal of a store, or begins one. Writes to the tables the rows of the log that
+    /// they may lack.
     ///
     /// # Errors
     /// `Open`; those of writing.

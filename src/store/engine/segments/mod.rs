@@ -378,7 +378,7 @@ impl Segments {
         self.state.write().retired.extend(segments);
     }
 
-    /// Takes back `retire`, for a segment that has a value that cannot be moved.
+    /// Takes back `retire` for a segment.
     pub(in crate::store) fn unretire(&self, segment: u32) {
         self.state.write().retired.remove(&segment);
     }

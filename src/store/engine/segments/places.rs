@@ -50,7 +50,7 @@ impl Segment {
     }
 
     /// Takes the next `length` bytes of the segment, and returns where they begin; `None` if the
-    /// segment has `max_bytes` already. The caller writes them, and then removes the place from
+    /// segment is full (`end_after`). The caller writes them, and then removes the place from
     /// `Places::unfinished`.
     pub(super) fn reserve(&self, length: u64, max_bytes: u64) -> Option<u64> {
         let mut places = self.places.lock();

@@ -13,7 +13,7 @@ use crate::store::txn::Txn;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Delete,
-    /// One byte is added to the end of its value, so that it cannot be read.
+    /// One byte is added to the end of its value.
     Alter,
     /// It is copied to another key.
     Add,
@@ -40,7 +40,7 @@ fn is_repairable(table: Table, damage: Damage) -> bool {
     }
 }
 
-/// Whether a check cannot notice this damage of a table, since no other row names the damaged one.
+/// Whether a check cannot notice this damage of a table.
 fn is_unnoticed(table: Table, damage: Damage) -> bool {
     match table {
         Table::Decisions

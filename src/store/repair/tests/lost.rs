@@ -241,7 +241,7 @@ fn a_lost_email_without_a_message_reference_is_reported_and_its_rows_are_deleted
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
     assert_eq!(store.snapshot().email(ANN, id), Ok(None));
-    // The message is reported as unreferenced; the sweep over all messages collects it. And the
+    // The message is reported as unreferenced, until the sweep over all messages finds it. And the
     // record of its delivery names an email that does not exist.
     let left = deep(&store);
     assert!(

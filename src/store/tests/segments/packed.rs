@@ -53,7 +53,7 @@ fn moved_messages_are_compressed_and_read_as_before() {
     bed.mail.insert(again, raw.clone());
     assert_eq!(place(&bed, &raw), (true, extent));
     let mut bed = bed.reopen(dir.path(), &options());
-    // When most of the others are gone, it is moved once more.
+    // When the others are gone, it is moved once more.
     let others: Vec<_> =
         bed.mail.keys().copied().filter(|id| *id != first && *id != again).collect();
     others.into_iter().for_each(|id| bed.delete(id));

@@ -1,5 +1,5 @@
-//! Messages that are written while they come in: stored once, moved never, and whole or gone after
-//! a kill.
+//! Messages that are written while they come in: stored once, not moved if they are large, and
+//! whole or gone after a kill.
 
 use super::*;
 

@@ -93,7 +93,8 @@ pub struct ToldSender {
     pub sender: String,
     /// Whether a Sieve script sent the reply.
     pub script: bool,
-    /// When the sender may get a reply again; `None`: not before the response changes.
+    /// When the sender may get a reply again; `None`: not before the response changes, or its next
+    /// absence on recurring days begins.
     pub until: Option<String>,
 }
 
@@ -137,9 +138,9 @@ pub enum VacationTestAnswer {
     },
 }
 
-/// Without `since`, the period begins with the current or last absence, or has no beginning if that
-/// is not known. If `until` is missing too, the period ends with this absence, or has no end while
-/// the absence lasts. With `since` alone the period has no end.
+/// Without `since`, the period begins with the current, last or coming absence, or has no beginning
+/// if that is not known. If `until` is missing too, the period ends with this absence, or has no
+/// end if the absence has not ended. With `since` alone the period has no end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VacationReportArguments {
     pub since: Option<String>,

@@ -67,8 +67,8 @@ pub struct FilteredEmail {
     pub recipient: String,
     pub envelope: EnvelopeOrigin,
     /// Whether Sieve/apply changed the email. It is false if somebody else changed the email after
-    /// the script ran, or if no mailbox for it exists or can be created. `None` if nothing was to
-    /// be changed, and in the answer to Sieve/dryRun.
+    /// the script ran, if no mailbox for it exists or can be created, or if it would only get too
+    /// many keywords. `None` if nothing was to be changed, and in the answer to Sieve/dryRun.
     pub is_done: Option<bool>,
 }
 

@@ -382,7 +382,7 @@ struct PartProperties {
 
 impl PartProperties {
     /// Sets the type, the parameters and the header fields of a part. Adds a problem for each
-    /// declaration that contradicts another.
+    /// property whose field a `header:` property sets, too, and for a wrong charset.
     fn apply(
         self,
         part: &mut PartDraft,

@@ -15,7 +15,8 @@ const REPLY_FIELDS: [&str; 2] = ["In-Reply-To", "References"];
 /// value.
 ///
 /// # Errors
-/// `BadFieldValue` if the value has another form than the property, or cannot be encoded.
+/// `BadFieldValue` if the value has another form than the property, has too many values, or cannot
+/// be encoded.
 pub(super) fn encode_fields(
     property: &HeaderProperty,
     json: &Value,

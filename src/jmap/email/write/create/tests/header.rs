@@ -90,7 +90,7 @@ fn empty_ids_and_a_blank_date_are_replaced_by_those_of_the_server() {
     }
 }
 
-/// RFC 8621 §4.1.3: a reply has the ids that the properties of the other message give.
+/// RFC 8621 §4.1.3: a client gives a reply the ids that the properties of the other message have.
 #[test]
 fn ids_that_cannot_be_written_are_left_out_of_replies() {
     let bed = Fixture::new();
