@@ -286,7 +286,7 @@ pub fn reply(data: &[u8]) {
         .flatten()
         .map(|person| person.email.as_str());
     check_sent(&reply.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
-    // RFC 5230 §4.8: a script may supply any MIME entity.
+    // RFC 5230 §4.4: a script may supply any MIME entity.
     let script = vacation::Script {
         mime: true,
         from: facts.from.first().map(|from| from.email.clone()),

@@ -1,4 +1,4 @@
-//! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that relays accept it. The
+//! Encodes a MIME entity that a script gives as text (RFC 5230 §4.4) so that relays accept it. The
 //! result has the fields that describe the body (RFC 2045 §9), and lines of at most 998 bytes (RFC
 //! 5322 §2.1.1).
 //!

@@ -5,7 +5,7 @@ use super::bind::Bound;
 use super::strings::{Text, expr, exprs};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::extension::ExtensionSet;
-use crate::ir::{SizeLimit, Test, TestKind};
+use crate::ir::{MatchType, SizeLimit, Test, TestKind};
 use crate::parser::Node;
 use crate::vocabulary::{TESTS, Tag, TestId, lookup};
 
@@ -233,7 +233,9 @@ impl Checker<'_> {
     fn string_test(&mut self, bound: &Bound<'_>) -> TestKind {
         let sources = self.texts(bound.strings(0));
         let comparison = self.comparison_with(bound, 1);
-        let constant = sources.iter().all(|text| text.constant().is_some())
+        // What an external list contains may change.
+        let constant = comparison.match_type != MatchType::List
+            && sources.iter().all(|text| text.constant().is_some())
             && comparison.keys.iter().all(|key| key.as_constant().is_some());
         if constant && let Some(first) = sources.first() {
             let span = sources.last().map_or(first.span(), Text::span).join(first.span());

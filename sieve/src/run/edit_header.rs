@@ -86,6 +86,7 @@ impl Run<'_> {
                         let line = self.message.lines().get(index);
                         let line = line.and_then(|line| self.message.line(line));
                         let Some(field) = line else { continue };
+                        self.fuel.bytes(field.value.len())?;
                         let value = self.known.decoded(view, field.value);
                         if self.matches_value(frame, &matcher, &value, Captures::Ignore)? {
                             removed.push(index);

@@ -19,7 +19,10 @@ impl Run<'_> {
             |other: &Include| other.location == include.location && other.name == include.name;
         self.fuel.bytes(self.includes.len())?;
         if include.once && self.includes.iter().any(is_same) {
-            return Ok(Flow::Next);
+            return match include.optional || !self.missing_includes.iter().any(is_same) {
+                true => Ok(Flow::Next),
+                false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),
+            };
         }
         if self.include_stack.iter().any(is_same) {
             return Err(RuntimeErrorKind::IncludeLoop(include.name.clone()));
@@ -39,6 +42,7 @@ impl Run<'_> {
         let count = self.includes.len().saturating_sub(self.skipped_includes);
         self.within("included scripts", count, u64::from(self.limits.includes))?;
         let Some(script) = script else {
+            self.missing_includes.push(include.clone());
             return match include.optional {
                 true => Ok(Flow::Next),
                 false => Err(RuntimeErrorKind::IncludeNotFound(include.name.clone())),

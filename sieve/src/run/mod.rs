@@ -106,6 +106,7 @@ pub fn run(
         enclosures: 0,
         parts: 0,
         includes: Vec::new(),
+        missing_includes: Vec::new(),
         skipped_includes: 0,
         include_stack: Vec::new(),
         warnings: Vec::new(),
@@ -156,6 +157,8 @@ struct Run<'a> {
     parts: usize,
     /// Every script that was looked for, to skip it if an `include :once` names it again.
     includes: Vec<Include>,
+    /// Those of `includes` of which there is no script.
+    missing_includes: Vec<Include>,
     /// How many of `includes` are names of the script that was run first, which `:once` skipped.
     skipped_includes: usize,
     /// The includes whose scripts run now, the innermost last.

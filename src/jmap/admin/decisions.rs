@@ -87,9 +87,9 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 
 impl AdminMethod for VacationReport {
     /// Returns the report of the period from `since` until `until`. Without `since`, the period
-    /// begins with the current or last absence, if the beginning of this absence is known. Without
-    /// both, the period also ends with this absence, if the absence has ended. With `since` alone
-    /// the period has no end.
+    /// begins with the current, last or coming absence, if the beginning of this absence is known.
+    /// Without both, the period also ends with this absence, if the absence has ended. With `since`
+    /// alone the period has no end.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(account_ref, args): OfAccount<VacationReportArguments>,
