@@ -7,8 +7,8 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Parses a date word by word, up to a comment. `None` if the day, the month, the year or the time
-/// is missing or invalid. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown words
-/// are ignored.
+/// is missing or invalid. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown words,
+/// and numbers after the day and the year, are ignored.
 pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -20,11 +20,10 @@ pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
         } else if let Some(minutes) = zone_offset(word) {
             zone = zone.or(Some(minutes));
         } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
-            let number: i64 = word.parse().ok()?;
             if day.is_none() && word.len() <= 2 {
-                day = Some(number);
+                day = Some(word.parse::<u8>().ok()?);
             } else if year.is_none() {
-                year = Some(complete_year(number, word.len())?);
+                year = Some(complete_year(word.parse().ok()?, word.len())?);
             }
         } else if month.is_none() {
             month = MONTHS
@@ -34,7 +33,7 @@ pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
                 .map(|(_, number)| number);
         }
     }
-    let (day, month, year) = (u8::try_from(day?).ok()?, month?, year?);
+    let (day, month, year) = (day?, month?, year?);
     if day == 0 || day > days_in_month(year, month) {
         return None;
     }
@@ -143,6 +142,7 @@ mod tests {
             ("21-Nov-2026 10:00:00 +0100", "2026-11-21T09:00:00Z", 60),
             ("Sat, 21 Nov 2026 10:00 PDT", "2026-11-21T17:00:00Z", -420),
             ("Thu Feb 29 23:59:59 GMT 1996 (leap)", "1996-02-29T23:59:59Z", 0),
+            ("21 Nov 2026 10:00 12345678901234567890 7", "2026-11-21T10:00:00Z", 0),
         ] {
             let read = parse_obsolete(text.as_bytes())
                 .map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
@@ -156,6 +156,7 @@ mod tests {
             "21 Nov 2026 25:00",
             "0 Nov 2026 10:00",
             "21 Nov 1899 10:00",
+            "21 Nov 12345678901234567890 10:00",
         ] {
             assert_eq!(parse_obsolete(text.as_bytes()), None, "{text}");
         }
