@@ -1,6 +1,8 @@
 //! Parses dates that current grammars do not allow: asctime, hyphens, two-digit years, named zones
 //! (RFC 5322 §4.3 and earlier).
 
+use std::str::FromStr;
+
 use crate::model::{SentAt, UtcMillis, limits};
 
 const MONTHS: [&str; 12] =
@@ -80,7 +82,7 @@ fn complete_year(number: i64, digits: usize) -> Option<i64> {
 
 /// Returns the seconds from midnight to `hh:mm` or `hh:mm:ss`.
 fn seconds_since_midnight(word: &str) -> Option<i64> {
-    let mut parts = word.split(':').map(|part| part.parse::<u8>().ok());
+    let mut parts = word.split(':').map(number::<u8>);
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
     let fits = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
     fits.then(|| {
@@ -89,12 +91,17 @@ fn seconds_since_midnight(word: &str) -> Option<i64> {
     .map(|seconds| seconds.saturating_add(second.into()))
 }
 
+/// Parses a number of digits only; `parse` would take a sign.
+fn number<T: FromStr>(digits: &str) -> Option<T> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
 /// Returns the minutes east of UTC of `+hhmm`, or of a zone by its name (RFC 5322 §4.3). Military
 /// zones other than `Z` count as unknown.
 fn zone_offset(word: &str) -> Option<i16> {
     if let Some(digits) = word.strip_prefix(['+', '-']) {
-        let number: i16 = (digits.len() == 4).then(|| digits.parse().ok())??;
-        let minutes = (number / 100).checked_mul(60)?.checked_add(number % 100)?;
+        let hhmm: i16 = number(digits).filter(|_| digits.len() == 4)?;
+        let minutes = (hhmm / 100).checked_mul(60)?.checked_add(hhmm % 100)?;
         return if word.starts_with('-') { minutes.checked_neg() } else { Some(minutes) };
     }
     let hours: i16 = match word.to_ascii_uppercase().as_str() {
@@ -142,6 +149,7 @@ mod tests {
             ("21-Nov-2026 10:00:00 +0100", "2026-11-21T09:00:00Z", 60),
             ("Sat, 21 Nov 2026 10:00 PDT", "2026-11-21T17:00:00Z", -420),
             ("Thu Feb 29 23:59:59 GMT 1996 (leap)", "1996-02-29T23:59:59Z", 0),
+            ("21 Nov 2026 10:00 ++100", "2026-11-21T10:00:00Z", 0),
             ("21 Nov 2026 10:00 12345678901234567890 7", "2026-11-21T10:00:00Z", 0),
         ] {
             let read = parse_obsolete(text.as_bytes())
@@ -154,6 +162,7 @@ mod tests {
             "31 Feb 2026 10:00",
             "21 Nov 2026",
             "21 Nov 2026 25:00",
+            "21 Nov 2026 10:+5",
             "0 Nov 2026 10:00",
             "21 Nov 1899 10:00",
             "21 Nov 12345678901234567890 10:00",
