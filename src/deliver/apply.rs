@@ -156,8 +156,7 @@ impl Deliverer {
     /// Waits until the commits are durable, and returns the reply for each accepted recipient.
     pub(super) async fn replies(&self, prepared: PendingDelivery) -> Vec<Reply> {
         if let Some(reply) = prepared.refusal {
-            prepared.accounts.iter().for_each(|_| metrics::count_delivery(refusal_outcome(&reply)));
-            return vec![reply; prepared.accounts.len()];
+            return refuse_all(reply, prepared.accounts.len());
         }
         let durable = match prepared.ticket {
             Some(ticket) => ticket.overtaken_accounts().await,
@@ -225,6 +224,12 @@ impl Deliverer {
 fn streamed_hash(body: &LargeBody, raw: &[u8]) -> Option<BlobHash> {
     let streamed = body.streamed.as_ref()?;
     (streamed.length() == raw.len() as u64).then(|| BlobHash(streamed.hash()))
+}
+
+/// Returns a refusal for each of `count` recipients, and counts them.
+pub(super) fn refuse_all(reply: Reply, count: usize) -> Vec<Reply> {
+    (0..count).for_each(|_| metrics::count_delivery(refusal_outcome(&reply)));
+    vec![reply; count]
 }
 
 fn refusal_outcome(reply: &Reply) -> DeliveryOutcome {

@@ -243,7 +243,8 @@ impl DeliveryService for Deliverer {
             });
             match applied.await {
                 Ok(prepared) => prepared,
-                Err(_) => return vec![outcome::trouble(); count],
+                // `apply` panicked.
+                Err(_) => return apply::refuse_all(outcome::trouble(), count),
             }
         } else {
             self.apply(&session, &scripts, &envelope, &message, LargeBody::default())

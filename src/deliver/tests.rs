@@ -1,13 +1,14 @@
 //! Tests of deliveries into a store: replies and their From, and mail loops. More are in `tests/`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
 use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::header::IncomingMessage;
 use crate::message::rows_without_content;
-use crate::model::clock::FixedClock;
-use crate::model::{AccountId, Address, Clock as _, UtcMillis, VacationResponse, Verdict};
+use crate::model::clock::{FixedClock, MonotonicMillis};
+use crate::model::{AccountId, Address, Clock, UtcMillis, VacationResponse, Verdict};
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -36,7 +37,16 @@ fn fixture() -> Fixture {
 
 fn fixture_over(engine: Arc<dyn Engine>) -> Fixture {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
+    fixture_with(engine, clock.clone(), clock)
+}
+
+/// `store_clock` is the clock of the store, which shows the time of `clock`.
+fn fixture_with(
+    engine: Arc<dyn Engine>,
+    store_clock: Arc<dyn Clock>,
+    clock: Arc<FixedClock>,
+) -> Fixture {
+    let store = Store::open_engine(engine, &Options::small(), store_clock).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = directory
         .add(&NewAccount {
@@ -180,22 +190,64 @@ fn sender_is_answered_once_until_the_response_changes() {
     fixture.assert_clean();
 }
 
+/// Returns how many deliveries the metric counts with this result.
+fn counted(result: &str) -> u64 {
+    let text = crate::trace::metrics::openmetrics_text();
+    let name = format!("deliveries_total{{result=\"{result}\"}}");
+    let line = text.lines().find(|line| line.contains(&name));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap()
+}
+
 #[test]
 fn recipients_of_a_mail_loop_are_counted_as_refused() {
     let fixture = fixture();
-    let refused = || {
-        let text = crate::trace::metrics::openmetrics_text();
-        let line = text.lines().find(|line| line.contains("deliveries_total{result=\"refused\"}"));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap()
-    };
-    let before = refused();
+    let before = counted("refused");
     // `limits::MAX_RECEIVED_FIELDS`
     let looping = format!("{}{HELLO}", "Received: x\n".repeat(100));
     let answers =
         fixture.send("bob@example.net", &["ann@example.org", "lee@example.org"], &looping);
     assert!(answers.iter().all(|answer| answer.starts_with("554 mail loop")), "{answers:?}");
     // Tests that run at the same time count, too.
-    assert!(refused() >= before + 2, "{before} {}", refused());
+    assert!(counted("refused") >= before + 2, "{before} {}", counted("refused"));
+}
+
+/// Panics once, while `is_armed`, on a thread that Tokio started: one for blocking work.
+#[derive(Debug)]
+struct PanickingClock {
+    inner: Arc<FixedClock>,
+    is_armed: AtomicBool,
+}
+
+impl Clock for PanickingClock {
+    fn now(&self) -> UtcMillis {
+        let is_blocking =
+            std::thread::current().name().is_some_and(|name| name.starts_with("tokio-"));
+        assert!(!(is_blocking && self.is_armed.swap(false, Ordering::SeqCst)), "on purpose");
+        self.inner.now()
+    }
+
+    fn steady(&self) -> MonotonicMillis {
+        self.inner.steady()
+    }
+}
+
+#[test]
+fn recipients_of_a_delivery_that_panicked_are_counted_as_deferred() {
+    let inner = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
+    let clock = Arc::new(PanickingClock { inner: inner.clone(), is_armed: AtomicBool::new(false) });
+    let fixture = fixture_with(Arc::new(MemoryEngine::new()), clock.clone(), inner);
+    // A large message is applied on a thread for blocking work.
+    let large = format!("{HELLO}{}", "x\n".repeat(crate::model::limits::MAX_BODY_BYTES_IN_MEMORY));
+    let before = counted("deferred");
+    clock.is_armed.store(true, Ordering::SeqCst);
+    let recipients = ["ann@example.org", "lee@example.org"];
+    let answers = fixture.send("bob@example.net", &recipients, &large);
+    assert!(answers.iter().all(|answer| answer.starts_with("451 ")), "{answers:?}");
+    assert_eq!((answers.len(), clock.is_armed.load(Ordering::SeqCst)), (2, false));
+    // Tests that run at the same time count, too.
+    assert!(counted("deferred") >= before + 2, "{before} {}", counted("deferred"));
+    let answers = fixture.send("bob@example.net", &recipients, &large);
+    assert!(answers.iter().all(|answer| answer.starts_with("250 ")), "{answers:?}");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Parses dates that current grammars do not allow: asctime, hyphens, two-digit years, named zones
 //! (RFC 5322 §4.3 and earlier).
 
+use std::str::FromStr;
+
 use crate::model::{SentAt, UtcMillis, limits};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Parses a date word by word, up to a comment. `None` if the day, the month, the year or the time
-/// is missing or invalid. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown words
-/// are ignored.
+/// is missing or invalid. A missing or unknown zone counts as UTC (RFC 5322 §4.3). Unknown words,
+/// and numbers after the day and the year, are ignored.
 pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -20,11 +22,10 @@ pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
         } else if let Some(minutes) = zone_offset(word) {
             zone = zone.or(Some(minutes));
         } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
-            let number: i64 = word.parse().ok()?;
             if day.is_none() && word.len() <= 2 {
-                day = Some(number);
+                day = Some(word.parse::<u8>().ok()?);
             } else if year.is_none() {
-                year = Some(complete_year(number, word.len())?);
+                year = Some(complete_year(word.parse().ok()?, word.len())?);
             }
         } else if month.is_none() {
             month = MONTHS
@@ -34,7 +35,7 @@ pub(super) fn parse_obsolete(value: &[u8]) -> Option<SentAt> {
                 .map(|(_, number)| number);
         }
     }
-    let (day, month, year) = (u8::try_from(day?).ok()?, month?, year?);
+    let (day, month, year) = (day?, month?, year?);
     if day == 0 || day > days_in_month(year, month) {
         return None;
     }
@@ -81,7 +82,7 @@ fn complete_year(number: i64, digits: usize) -> Option<i64> {
 
 /// Returns the seconds from midnight to `hh:mm` or `hh:mm:ss`.
 fn seconds_since_midnight(word: &str) -> Option<i64> {
-    let mut parts = word.split(':').map(|part| part.parse::<u8>().ok());
+    let mut parts = word.split(':').map(number::<u8>);
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
     let fits = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
     fits.then(|| {
@@ -90,12 +91,17 @@ fn seconds_since_midnight(word: &str) -> Option<i64> {
     .map(|seconds| seconds.saturating_add(second.into()))
 }
 
+/// Parses a number of digits only; `parse` would take a sign.
+fn number<T: FromStr>(digits: &str) -> Option<T> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
 /// Returns the minutes east of UTC of `+hhmm`, or of a zone by its name (RFC 5322 §4.3). Military
 /// zones other than `Z` count as unknown.
 fn zone_offset(word: &str) -> Option<i16> {
     if let Some(digits) = word.strip_prefix(['+', '-']) {
-        let number: i16 = (digits.len() == 4).then(|| digits.parse().ok())??;
-        let minutes = (number / 100).checked_mul(60)?.checked_add(number % 100)?;
+        let hhmm: i16 = number(digits).filter(|_| digits.len() == 4)?;
+        let minutes = (hhmm / 100).checked_mul(60)?.checked_add(hhmm % 100)?;
         return if word.starts_with('-') { minutes.checked_neg() } else { Some(minutes) };
     }
     let hours: i16 = match word.to_ascii_uppercase().as_str() {
@@ -143,6 +149,8 @@ mod tests {
             ("21-Nov-2026 10:00:00 +0100", "2026-11-21T09:00:00Z", 60),
             ("Sat, 21 Nov 2026 10:00 PDT", "2026-11-21T17:00:00Z", -420),
             ("Thu Feb 29 23:59:59 GMT 1996 (leap)", "1996-02-29T23:59:59Z", 0),
+            ("21 Nov 2026 10:00 ++100", "2026-11-21T10:00:00Z", 0),
+            ("21 Nov 2026 10:00 12345678901234567890 7", "2026-11-21T10:00:00Z", 0),
         ] {
             let read = parse_obsolete(text.as_bytes())
                 .map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
@@ -154,8 +162,10 @@ mod tests {
             "31 Feb 2026 10:00",
             "21 Nov 2026",
             "21 Nov 2026 25:00",
+            "21 Nov 2026 10:+5",
             "0 Nov 2026 10:00",
             "21 Nov 1899 10:00",
+            "21 Nov 12345678901234567890 10:00",
         ] {
             assert_eq!(parse_obsolete(text.as_bytes()), None, "{text}");
         }

@@ -53,10 +53,12 @@ fn is_tag(tag: &str) -> bool {
 /// invalid, as `1.5`. Any other invalid weight is 0. Only three digits of a fraction are read.
 fn thousandths(text: &str) -> u16 {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    // `parse` would take a sign.
+    let is_valid = fraction.bytes().all(|byte| byte.is_ascii_digit());
     let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
-    match (whole, digits.parse::<u16>()) {
-        ("0", Ok(thousandths)) => thousandths,
-        ("1", _) => 1000,
+    match whole {
+        "0" if is_valid => digits.parse().unwrap_or(0),
+        "1" => 1000,
         _ => 0,
     }
 }
@@ -80,6 +82,10 @@ mod tests {
             ["en", "*"]
         );
         assert_eq!(parse("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
+        for weight in ["0.+5", "0.-5", "0.5x", "0.1234+", "+0.5", "0."] {
+            assert_eq!(parse(&format!("Accept-Language: de;q={weight}")), [""; 0], "{weight}");
+        }
+        assert_eq!(parse("Accept-Language: de;q=0.0009, en;q=0.0011"), ["en"]);
         assert_eq!(parse("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
         assert_eq!(

@@ -26,7 +26,7 @@ mod write;
 
 #[cfg(any(test, feature = "internals"))]
 pub use read::MboxMessage;
-pub use read::{MboxEntry, MboxReader};
+pub use read::{MboxEntry, MboxReader, is_beginning};
 pub use write::write;
 
 const MARK_FIELD: &str = "X-Restante";

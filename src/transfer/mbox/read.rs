@@ -38,8 +38,11 @@ pub struct MboxMessage {
     /// Whether the message is complete: an empty line follows it, and an exported one has the size
     /// that X-Restante states.
     pub whole: bool,
+    /// Whether an exported message has fewer bytes than X-Restante states: an export was
+    /// interrupted while it wrote the message, or another program changed it.
+    pub short: bool,
     /// Whether the message may be the rest of an interrupted export: nothing but some of the added
-    /// fields.
+    /// fields, or part of the `From ` line. Such a message is the last one of the file.
     pub begun: bool,
     /// The offset in the file of the `From ` line.
     pub at: u64,
@@ -91,7 +94,7 @@ impl<R: BufRead> MboxReader<R> {
             if line.is_empty() {
                 break;
             }
-            if after_blank && begins(&line) {
+            if after_blank && (begins(&line) || (whole && is_cut_from(&line, &body))) {
                 self.next = Some((line.clone(), start));
                 break;
             }
@@ -184,6 +187,7 @@ impl<R: BufRead> MboxReader<R> {
                 from_date,
                 id: None,
                 whole: closed,
+                short: false,
                 begun,
                 at,
                 end,
@@ -198,13 +202,14 @@ impl<R: BufRead> MboxReader<R> {
         if bytes.len() > self.max_bytes {
             return MboxEntry::TooLarge(at);
         }
-        let whole = closed && bytes.len() as u64 == mark.bytes;
+        let size = bytes.len() as u64;
         MboxEntry::Mail(Box::new(MboxMessage {
             bytes,
             flags,
             from_date,
             id: Some(mark.id),
-            whole,
+            whole: closed && size == mark.bytes,
+            short: size < mark.bytes,
             begun: false,
             at,
             end,
@@ -275,6 +280,31 @@ fn mark(field: &Field<'_>) -> Option<ExportMark> {
 /// programs write other lines with `From ` unquoted. The first line of a file needs none.
 fn begins(line: &[u8]) -> bool {
     line.starts_with(b"From ") && from_date(line).is_some()
+}
+
+/// Whether a line after an empty line is the beginning of a `From ` line that an interrupted export
+/// wrote: the last line of the file, without its end, after a message of an export. A line of such
+/// a message has a `>` before `From `.
+fn is_cut_from(line: &[u8], body: &[u8]) -> bool {
+    line.last() != Some(&b'\n')
+        && (line.starts_with(b"From ") || (!line.is_empty() && b"From ".starts_with(line)))
+        && added_fields(body).is_some()
+}
+
+/// Whether an interrupted export may have left `part` of `entry`, which `write` makes of the same
+/// email. The fields that an export adds may differ, and `part` may have line ends after it.
+pub fn is_beginning(part: &[u8], entry: &[u8]) -> bool {
+    let (Some(part), Some(text)) = (entry_text(part), entry_text(entry)) else { return false };
+    let end = part.iter().rposition(|byte| *byte != b'\n').map_or(0, |at| at.saturating_add(1));
+    text.starts_with(part.get(..end).unwrap_or_default())
+}
+
+/// Returns what follows the added fields of an entry, which begins with its `From ` line; `None` if
+/// no export wrote the entry.
+fn entry_text(entry: &[u8]) -> Option<&[u8]> {
+    let body = entry.get(memchr::memchr(b'\n', entry)?.saturating_add(1)..)?;
+    let (_, _, start) = added_fields(body)?;
+    body.get(start..)
 }
 
 /// Returns the date of a `From ` line; `None` if it has none, or one that is not plausible.

@@ -158,7 +158,7 @@ type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlRespon
 
 impl Exporter<'_> {
     /// Exports the mailboxes one after another. Several messages are fetched at the same time, but
-    /// written in the order of their emails.
+    /// written in the order of their emails, after the one that an mbox file may have in part.
     async fn run(
         &self,
         root: &Folder,
@@ -176,7 +176,11 @@ impl Exporter<'_> {
             counts.mailboxes += 1;
             let mut pending: PendingDownloads<'_> = VecDeque::new();
             let mut pending_bytes = 0;
-            for email in mailbox.emails.iter().filter_map(|at| emails.get(*at)) {
+            let mut to_export: Vec<&Email> =
+                mailbox.emails.iter().filter_map(|at| emails.get(*at)).collect();
+            let first = layout.first_to_write();
+            to_export.sort_by_key(|email| Some(email.id) != first);
+            for email in to_export {
                 match layout
                     .find_and_update(email.id, email.size, &email.keywords)
                     .map_err(|error| io_failure(&shown, &error))?
@@ -230,11 +234,15 @@ impl Exporter<'_> {
         let answer =
             task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
-            layout
+            let is_written = layout
                 .put(email.id, &email.keywords, &answer.body)
                 .map_err(|error| io_failure(shown, &error))?;
-            counts.written += 1;
-            counts.bytes += email.size;
+            if is_written {
+                counts.written += 1;
+                counts.bytes += email.size;
+            } else {
+                counts.already_there += 1;
+            }
         } else if answer.status == StatusCode::NOT_FOUND
             && answer.problem().as_deref() == Some("notFound")
         {

@@ -6,33 +6,33 @@
 //! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
 //!   quota or Ctrl-C stops the import, which can be run again.
 
+mod counts;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::read::{self, ImportEntry, join_keywords};
 use super::scripts::{self, ScriptResult, ScriptSurvey};
 use super::survey::{SourceMailbox, Survey, survey};
-use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT, counted};
+use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
-use crate::cli::terminal::output;
 use crate::cli::terminal::progress::ByteProgress;
-use crate::model::{Role, limits};
+use crate::model::Role;
 use crate::transfer::MailboxPath;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::query;
+use counts::ImportCounts;
 
-/// The most failures in the JSON of the summary.
-const MAX_LISTED_FAILURES: usize = 1000;
 /// The most requests for one message while the service is busy.
 const MAX_TRIES: u32 = 6;
 /// Half of the pause after the first attempt; each further pause is twice as long.
@@ -48,48 +48,15 @@ enum ImportStep {
     Unreadable(String, String),
 }
 
-#[derive(Default)]
-struct ImportCounts {
-    mailboxes: usize,
-    added: u64,
-    /// Messages that were there and are now in one more mailbox.
-    joined: u64,
-    there: u64,
-    /// Messages that were skipped because they are marked as deleted.
-    deleted: u64,
-    /// The bytes in the files of the messages of `added`, `joined` and `there`.
-    bytes: u64,
-    /// Messages with too many keywords, of which some were left out.
-    keywords_cut: u64,
-    failed: u64,
-    /// The names and errors of the first of those that failed.
-    failures: Vec<(String, String)>,
-    scripts: Vec<ScriptResult>,
+/// A message whose request was begun.
+struct PendingAppend {
+    name: String,
+    /// The bytes in the files.
+    size: u64,
+    /// Whether keywords of the message were left out as it was read.
+    is_cut: bool,
+    task: JoinHandle<Result<ControlResponse, Failure>>,
 }
-
-impl ImportCounts {
-    /// Counts a message or file that was not imported, and prints why.
-    fn fail(&mut self, progress: &ByteProgress, name: &str, error: &str) {
-        progress.note(&format!("{name}: {error}"));
-        self.failed += 1;
-        if self.failures.len() < MAX_LISTED_FAILURES {
-            self.failures.push((name.to_owned(), error.to_owned()));
-        }
-    }
-
-    fn cut_keywords(&mut self, progress: &ByteProgress, name: &str) {
-        let most = limits::MAX_KEYWORDS;
-        progress.note(&format!("{name}: more than {most} keywords, so some are left out"));
-        self.keywords_cut += 1;
-    }
-
-    fn summary(&self) -> String {
-        format!("{} messages", self.added + self.joined + self.there)
-    }
-}
-
-/// In order: the name and size of the message, and the task.
-type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.account.account, context).await?;
@@ -139,16 +106,16 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     };
     // If the import stopped, requests that have ended are counted. The others are given up: the
     // next import repeats them.
-    while let Some((name, size, task)) = importer.pending.pop_front() {
-        if ended.is_ok() || task.is_finished() {
-            drop(importer.finish(&name, size, task, &mut progress, &mut counts).await);
+    while let Some(append) = importer.pending.pop_front() {
+        if ended.is_ok() || append.task.is_finished() {
+            drop(importer.finish(append, &mut progress, &mut counts).await);
         } else {
-            task.abort();
+            append.task.abort();
         }
     }
     drop(reader.await);
     let took = progress.finish();
-    report(&args, context, &counts, took, ended.as_ref().err());
+    counts.report(&args, context, took, ended.as_ref().err());
     match ended {
         Err(failure) => {
             let message =
@@ -240,7 +207,7 @@ struct Importer<'a> {
     pool: Arc<ControlPool>,
     /// The id of each mailbox, or why it cannot be created.
     mailbox_ids: HashMap<(MailboxPath, Option<Role>), Result<String, String>>,
-    pending: PendingAppends,
+    pending: VecDeque<PendingAppend>,
 }
 
 impl Importer<'_> {
@@ -296,10 +263,10 @@ impl Importer<'_> {
                             progress.advance(size, || counts.summary());
                         }
                         Ok(mailbox) => {
-                            if message.flags.is_cut {
-                                counts.cut_keywords(progress, &name);
-                            }
                             if self.args.dry_run {
+                                if message.flags.is_cut {
+                                    counts.cut_keywords(progress, &name);
+                                }
                                 counts.added += 1;
                                 counts.bytes += size;
                                 progress.advance(size, || counts.summary());
@@ -325,8 +292,8 @@ impl Importer<'_> {
         progress: &mut ByteProgress,
         counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
-        let Some((name, size, task)) = self.pending.pop_front() else { return Ok(()) };
-        self.finish(&name, size, task, progress, counts).await
+        let Some(append) = self.pending.pop_front() else { return Ok(()) };
+        self.finish(append, progress, counts).await
     }
 
     /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be. In
@@ -372,6 +339,7 @@ impl Importer<'_> {
         let keywords = join_keywords(&message.flags.keywords);
         let at = message.received_at.rfc3339_millis();
         let id = message.id.map(|id| id.to_string());
+        let is_cut = message.flags.is_cut;
         let mut pairs = vec![
             ("account", self.account),
             ("mailbox", mailbox),
@@ -395,7 +363,7 @@ impl Importer<'_> {
                 tokio::time::sleep(BASE_RETRY_PAUSE * 2u32.pow(tries)).await;
             }
         });
-        self.pending.push_back((name, size, task));
+        self.pending.push_back(PendingAppend { name, size, is_cut, task });
     }
 
     /// Waits for a request and counts its result.
@@ -404,24 +372,16 @@ impl Importer<'_> {
     /// What stops the whole import.
     async fn finish(
         &mut self,
-        name: &str,
-        size: u64,
-        task: JoinHandle<Result<ControlResponse, Failure>>,
+        append: PendingAppend,
         progress: &mut ByteProgress,
         counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
+        let PendingAppend { name, size, is_cut, task } = append;
         let answer =
             task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
             let done: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            match done["outcome"].as_str() {
-                Some("added") => counts.added += 1,
-                Some("joined") => counts.joined += 1,
-                _ => counts.there += 1,
-            }
-            if done["keywordsCut"] == true {
-                counts.cut_keywords(progress, name);
-            }
+            counts.count_appended(progress, &name, is_cut, &done);
             counts.bytes += size;
             progress.advance(size, || counts.summary());
             return Ok(());
@@ -435,7 +395,7 @@ impl Importer<'_> {
             _ => false,
         };
         if concerns_one_message {
-            counts.fail(progress, name, &failure.message);
+            counts.fail(progress, &name, &failure.message);
             progress.advance(size, || counts.summary());
             return Ok(());
         }
@@ -446,54 +406,4 @@ impl Importer<'_> {
         };
         Err(Failure::new(code, format!("{name}: {}", failure.message)))
     }
-}
-
-/// Prints the summary. `ended` is the failure that stopped the import, if any.
-fn report(
-    args: &ImportArgs,
-    context: &CommandContext,
-    counts: &ImportCounts,
-    took: Duration,
-    ended: Option<&Failure>,
-) {
-    if context.json {
-        let failures: Vec<Value> = counts
-            .failures
-            .iter()
-            .map(|(name, error)| json!({"name": name, "why": error}))
-            .collect();
-        output::json(&json!({
-            "dryRun": args.dry_run,
-            "mailboxes": counts.mailboxes,
-            "added": counts.added,
-            "joined": counts.joined,
-            "there": counts.there,
-            "deleted": counts.deleted,
-            "octets": counts.bytes,
-            "keywordsCut": counts.keywords_cut,
-            "failed": counts.failed,
-            "failures": failures,
-            "scripts": counts.scripts.iter().map(ScriptResult::json).collect::<Vec<_>>(),
-            "seconds": took.as_secs_f64(),
-            "stopped": ended.map(|failure| &failure.message),
-        }));
-        return;
-    }
-    counts.scripts.iter().for_each(|script| script.write(args.dry_run));
-    let would = if args.dry_run { "would be " } else { "" };
-    let messages = counted(counts.added, "message", "messages");
-    let mailboxes = counted(counts.mailboxes as u64, "mailbox", "mailboxes");
-    let mut line = format!("{messages} {would}imported from {mailboxes}");
-    for (count, what) in [
-        (counts.joined, "added to one more mailbox"),
-        (counts.there, "there already"),
-        (counts.deleted, "skipped because marked as deleted (see --with-deleted)"),
-        (counts.keywords_cut, "without some of their keywords"),
-        (counts.failed, "failed"),
-    ] {
-        if count > 0 {
-            line += &format!(", {count} {what}");
-        }
-    }
-    output::line(&format!("{line}; {:.1} s", took.as_secs_f64()));
 }

@@ -2,14 +2,18 @@
 //!
 //! - A message is written under a temporary name and then renamed, or appended to an mbox file with
 //!   its length. So only the last message of an mbox file may be incomplete after an interrupted
-//!   export. The next export writes it again.
+//!   export. The next export replaces it, once it has the whole message.
+//! - Other programs change messages of an mbox file: they write flags anew. A message that was
+//!   changed counts as present. It stays as it is, and so does what follows it.
+//! - What the last message of an mbox file has stays even if the email was destroyed meanwhile.
 //! - In a Maildir or a tree of .eml files, keywords that have no place in the name of the file are
 //!   written into the ledger (`transfer::ledger`), before the message. An mbox file has the
 //!   keywords beside the message.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, BufReader, Seek as _, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
+use std::ops::Range;
 
 use super::folder::Folder;
 use super::lock::Lock;
@@ -119,7 +123,8 @@ fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
 impl Layout<'_> {
     /// Finds out whether an email is there with its whole size. Updates its keywords if they
     /// differ; an mbox file keeps the old ones. A Maildir file of another size is removed, and the
-    /// email counts as missing. One in `new` is moved to `cur` and counts as updated.
+    /// email counts as missing. One in `new` is moved to `cur` and counts as updated. A message of
+    /// an mbox file that is shorter than it was counts as missing; `put` compares it.
     pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
@@ -137,16 +142,26 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes an email for which `find_and_update` returned `Missing`.
+    /// Returns the email to write before all others, if it is among them: the last message of an
+    /// mbox file may be its beginning, which can be replaced as long as nothing follows it.
+    pub(super) fn first_to_write(&self) -> Option<EmailId> {
+        match self {
+            Self::Maildir(_) | Self::Eml(_) => None,
+            Self::Mbox(mbox) => mbox.last_short,
+        }
+    }
+
+    /// Writes an email for which `find_and_update` returned `Missing`. Returns whether it was
+    /// written: not if an mbox file has it, changed by another program.
     pub(super) fn put(
         &mut self,
         id: EmailId,
         keywords: &BTreeSet<String>,
         message: &[u8],
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         match self {
-            Self::Maildir(maildir) => maildir.put(id, keywords, message),
-            Self::Eml(eml) => eml.put(id, keywords, message),
+            Self::Maildir(maildir) => maildir.put(id, keywords, message).map(|()| true),
+            Self::Eml(eml) => eml.put(id, keywords, message).map(|()| true),
             Self::Mbox(mbox) => mbox.put(id, keywords, message),
         }
     }
@@ -327,16 +342,24 @@ impl<'a> LedgerWriter<'a> {
 pub(super) struct MboxWriter<'a> {
     file: File,
     present: HashSet<EmailId>,
+    /// Where messages are that have fewer bytes than they were exported with. `put` finds out
+    /// whether they are incomplete.
+    short: HashMap<EmailId, Range<u64>>,
+    /// The email of the last message of the file, if it is in `short`.
+    last_short: Option<EmailId>,
+    /// What the file needs before another message: the end of its last line, and an empty line.
+    missing_end: &'static [u8],
     _lock: Lock<'a>,
 }
 
 impl<'a> MboxWriter<'a> {
-    /// Locks the file and finds its emails up to the first incomplete one. What follows is cut off.
+    /// Locks the file and finds its emails. A last message of which the file has nothing but added
+    /// fields, or a part of the `From ` line, is cut off.
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
-        let mut present = HashSet::new();
-        let mut end = 0;
+        let (mut present, mut short) = (HashSet::new(), HashMap::new());
+        let (mut last_short, mut last_changed, mut cut_at) = (None, None, None);
         // No message is too large for this bound.
         let mut reader =
             MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
@@ -346,31 +369,76 @@ impl<'a> MboxWriter<'a> {
         };
         while let Some(entry) = reader.read()? {
             match entry {
-                MboxEntry::Mail(mail) => match mail.id {
-                    // An interrupted export leaves the last message incomplete; it is written
-                    // again. If it ends before its id, `begun` tells that an export wrote it.
-                    _ if mail.begun => break,
-                    Some(_) if !mail.whole => break,
-                    Some(id) => {
-                        present.insert(id);
-                        end = mail.end;
+                MboxEntry::Mail(mail) if mail.begun => cut_at = Some(mail.at),
+                MboxEntry::Mail(mail) => {
+                    let id = mail.id.ok_or_else(foreign)?;
+                    last_short = mail.short.then_some(id);
+                    last_changed = None;
+                    if mail.short {
+                        short.insert(id, mail.at..mail.end);
+                    } else if present.insert(id) && !mail.whole {
+                        last_changed = Some(id);
                     }
-                    None => return Err(foreign()),
-                },
+                }
                 MboxEntry::TooLarge(_) | MboxEntry::Internal => return Err(foreign()),
             }
         }
-        file.set_len(end)?;
-        file.seek(io::SeekFrom::Start(end))?;
-        Ok(Self { file, present, _lock: lock })
+        if let Some(at) = cut_at {
+            file.set_len(at)?;
+        }
+        let missing_end = missing_end(&mut file)?;
+        // Another program was interrupted while it wrote the message.
+        if let Some(id) = last_changed.filter(|_| missing_end == b"\n\n") {
+            present.remove(&id);
+        }
+        short.retain(|id, _| !present.contains(id));
+        last_short = last_short.filter(|id| short.contains_key(id));
+        Ok(Self { file, present, short, last_short, missing_end, _lock: lock })
     }
 
-    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
+    /// Writes a message, unless the file has it, changed by another program. Returns whether it was
+    /// written. If the last message of the file is the beginning of this one, it is replaced.
+    fn put(
+        &mut self,
+        id: EmailId,
+        keywords: &BTreeSet<String>,
+        message: &[u8],
+    ) -> io::Result<bool> {
         // In one write, so that only the last message of the file can be incomplete.
         let mut entry = Vec::with_capacity(message.len().saturating_add(1024));
         mbox::write(&mut entry, id, keywords, message)?;
+        if let Some(found) = self.short.remove(&id) {
+            let mut stored = Vec::new();
+            self.file.seek(io::SeekFrom::Start(found.start))?;
+            (&self.file).take(found.end.saturating_sub(found.start)).read_to_end(&mut stored)?;
+            let end = self.file.seek(io::SeekFrom::End(0))?;
+            let is_incomplete = mbox::is_beginning(&stored, &entry);
+            if is_incomplete && found.end == end {
+                self.file.set_len(found.start)?;
+                self.file.seek(io::SeekFrom::Start(found.start))?;
+                self.missing_end = b"";
+            } else if !is_incomplete && stored.ends_with(b"\n") {
+                self.present.insert(id);
+                return Ok(false);
+            }
+        }
+        self.file.write_all(std::mem::take(&mut self.missing_end))?;
         self.file.write_all(&entry)?;
         self.present.insert(id);
-        Ok(())
+        Ok(true)
     }
+}
+
+/// Returns what an mbox file needs at its end before another message, and moves to its end.
+fn missing_end(file: &mut File) -> io::Result<&'static [u8]> {
+    let size = file.seek(io::SeekFrom::End(0))?;
+    file.seek(io::SeekFrom::Start(size.saturating_sub(3)))?;
+    let mut last = Vec::new();
+    file.read_to_end(&mut last)?;
+    let missing: &'static [u8] = match last.as_slice() {
+        [] | b"\n" | b"\r\n" | [.., b'\n', b'\n'] | b"\n\r\n" => b"",
+        [.., b'\n'] => b"\n",
+        _ => b"\n\n",
+    };
+    Ok(missing)
 }

@@ -75,7 +75,7 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         let found = scripts::survey(&root, &root_path)?;
         out.scripts.scripts.extend(found.scripts);
         out.scripts.skipped.extend(found.skipped);
-        return SurveyWalk { root, root_path, format, out }.add_folder(&[]);
+        return SurveyWalk { root, root_path, has_scripts: true, format, out }.add_folder(&[]);
     }
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
@@ -117,6 +117,8 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
 struct SurveyWalk<'a> {
     root: Arc<Folder>,
     root_path: String,
+    /// Whether `scripts::survey` looks for scripts in the root.
+    has_scripts: bool,
     /// The format of the mailboxes that are added; `None` for all formats.
     format: Option<Format>,
     out: &'a mut Survey,
@@ -158,8 +160,9 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
-                // In a home, `scripts::survey` has read this link.
-                FileKind::Link if is_root && entry.name == scripts::ACTIVE.as_bytes() => {}
+                // `scripts::survey` has read this link.
+                FileKind::Link
+                    if is_root && self.has_scripts && entry.name == scripts::ACTIVE.as_bytes() => {}
                 FileKind::Folder
                     if is_root && !is_maildir && HOME_MAILDIRS.contains(&entry.name.as_slice()) =>
                 {
@@ -194,7 +197,8 @@ impl SurveyWalk<'_> {
         }
         let root_path = self.full_path(&[], name);
         let (format, out) = (self.format, &mut *self.out);
-        SurveyWalk { root: Arc::new(folder), root_path, format, out }.add_folder(&[])
+        SurveyWalk { root: Arc::new(folder), root_path, has_scripts: false, format, out }
+            .add_folder(&[])
     }
 
     /// Adds a folder with `new` or `cur` as a mailbox, as [`Self::add`] does. Another folder is

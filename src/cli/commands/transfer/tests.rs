@@ -22,6 +22,7 @@ use crate::model::{EmailId, Role, UtcMillis, clock};
 use crate::transfer::ledger::Ledger;
 use crate::transfer::{MailboxPath, name, normalize_line_ends};
 
+mod mbox;
 mod scripts;
 mod service;
 
@@ -103,8 +104,7 @@ fn write(dir: &Path, format: Format, mail: &MailboxContents) -> (usize, usize) {
             let id = EmailId::new(UtcMillis(*at), 7);
             match layout.find_and_update(id, message.len() as u64, keywords).unwrap() {
                 ExportStatus::Missing => {
-                    layout.put(id, keywords, message).unwrap();
-                    written += 1;
+                    written += usize::from(layout.put(id, keywords, message).unwrap());
                 }
                 status => updated += usize::from(status == ExportStatus::Updated),
             }

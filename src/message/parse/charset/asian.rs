@@ -155,8 +155,10 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
                         ShiftState::Shifted => shifted = *chosen,
                         ShiftState::Single => single = *chosen,
                     }
-                } else if let (Some(&[b'N', one]), CharacterSet::Latin | CharacterSet::Greek) =
-                    (after.first_chunk::<2>(), single)
+                } else if let (
+                    Some(&[b'N', one @ (0x20..=0x7f | 0xa0..)]),
+                    CharacterSet::Latin | CharacterSet::Greek,
+                ) = (after.first_chunk::<2>(), single)
                 {
                     rest = after.get(2..).unwrap_or_default();
                     let charset = if single == CharacterSet::Latin {
@@ -181,7 +183,8 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             (0x21..=0x5f, CharacterSet::Katakana) => out.push(katakana(*byte)),
             (b'\\', CharacterSet::Roman) => out.push('\u{a5}'),
             (b'~', CharacterSet::Roman) => out.push('\u{203e}'),
-            (0..=0x20, _)
+            // No set of pairs has DEL.
+            (0..=0x20 | 0x7f, _)
             | (
                 _,
                 CharacterSet::Ascii
@@ -294,7 +297,7 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 /// are five bits each. In Unicode the vowels begin after U+314E, and the syllables at U+AC00: 21
 /// vowels for each initial, and for each vowel 27 finals and none.
 fn syllable(first: u8, second: u8) -> Option<char> {
-    if !(0x84..=0xd3).contains(&first) {
+    if !matches!((first, second), (0x84..=0xd3, 0x41..=0x7e | 0x81..=0xfe)) {
         return None;
     }
     let both = u16::from_be_bytes([first, second]);

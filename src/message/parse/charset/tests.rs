@@ -58,6 +58,23 @@ fn invalid_bytes_are_reported_and_replaced() {
     assert_eq!(decode("iso-2022-cn", b"\x1b$)G\x0e!!\x0f x"), ("\u{fffd} x".into(), true));
 }
 
+/// A byte that cannot be the second one of a character is a character of its own.
+#[test]
+fn blanks_and_line_ends_after_the_first_byte_of_a_pair_stay() {
+    for (label, bytes, expected) in [
+        ("johab", &b"\x88 x"[..], "\u{fffd} x"),
+        ("johab", b"\x84\nx", "\u{fffd}\nx"),
+        ("johab", b"\x88\x00\xd9 \xff\n", "\u{fffd}\0\u{fffd} \u{fffd}\n"),
+        ("iso-2022-jp-2", b"\x1b.A\x1bN\nx", "\u{fffd}N\nx"),
+        ("iso-2022-jp-2", b"\x1b.F\x1bN\x1b(B", "\u{fffd}N"),
+        ("iso-2022-jp", b"\x1b$BF\nF|", "\u{fffd}\n日"),
+        ("hz", b"~{V\nx", "\u{fffd}\nx"),
+    ] {
+        assert_eq!(decode(label, bytes), (expected.to_owned(), true), "{label} {bytes:?}");
+    }
+    assert_eq!(decode("iso-2022-jp", b"\x1b$B\x7fF|"), ("\u{7f}日".into(), false));
+}
+
 #[test]
 fn ascii_with_other_bytes_is_decoded_and_reported() {
     for label in ["us-ascii", "ASCII", "ANSI_X3.4-1968"] {

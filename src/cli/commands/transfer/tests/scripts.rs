@@ -91,6 +91,20 @@ fn messages_of_a_maildir_in_a_home_are_those_of_the_inbox() {
     assert_eq!(all.scripts.scripts.len(), 3);
 }
 
+/// No script is looked for in the Maildir, so its link is reported as any other.
+#[test]
+fn link_of_the_active_script_in_the_maildir_of_a_home_is_reported() {
+    let home = home();
+    fs::create_dir_all(home.path().join("Maildir/cur")).unwrap();
+    symlink("sieve/b.sieve", home.path().join(".dovecot.sieve")).unwrap();
+    symlink("../sieve/b.sieve", home.path().join("Maildir/.dovecot.sieve")).unwrap();
+    let mut all = Survey::default();
+    survey::survey(home.path(), None, &mut all).unwrap();
+    let skipped: Vec<&String> = all.skipped.iter().map(|(path, _)| path).collect();
+    assert!(skipped.len() == 1 && skipped[0].ends_with("/Maildir/.dovecot.sieve"), "{skipped:?}");
+    assert!(all.scripts.skipped.is_empty() && all.scripts.scripts[0].is_active);
+}
+
 #[test]
 fn folder_of_messages_named_sieve_is_a_mailbox() {
     let tree = tempfile::tempdir().unwrap();
