@@ -95,7 +95,7 @@ impl Directory {
             self.check_real_domain(address)?;
             self.check_address_is_free(None, address)?;
         }
-        let account = self.commit_site(|txn| Ok(txn.next_account()))?;
+        let account = self.commit_site(|txn| txn.next_account())?;
         let row = AccountRow {
             name,
             primary: primary.clone(),

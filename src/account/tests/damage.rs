@@ -389,6 +389,17 @@ impl Fixture {
 }
 
 #[test]
+fn account_is_added_although_the_state_of_the_site_is_lost() {
+    let fixture = fixture();
+    fixture.write(Table::AccountState, &AccountId::SITE.0.to_be_bytes(), None);
+    let add = |name: &str| fixture.directory.add(&NewAccount::at(address(name))).unwrap();
+    let added = [add("eve@example.org"), add("fay@example.org")];
+    assert_eq!(added, [AccountId(fixture.bob.0 + 1), AccountId(fixture.bob.0 + 2)]);
+    assert_eq!(fixture.breaches(), Vec::<String>::new());
+    assert_eq!(fixture.mail("ann@example.org"), "ann");
+}
+
+#[test]
 fn damage_counts_as_logged_until_it_is_repaired() {
     let fixture = fixture();
     let reported = || fixture.directory.0.reported.lock().len();

@@ -3,26 +3,38 @@
 use std::collections::BTreeSet;
 
 use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata, Mailbox};
-use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{RowReader, Table, after};
 use crate::store::error::Error;
 use crate::store::row::Row as _;
+#[cfg(any(test, feature = "internals"))]
+use crate::store::row::{AccountStateRow, RowFormat as _};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{AddressKey, SharedKey};
+use crate::store::table::keys::{AccountKey, AddressKey, SharedKey};
 use crate::store::table::{self, AccountState, Accounts, Addresses, Shared, Uploads, decode_key};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Returns an account id that was never used. Called in a transaction of the site.
-    pub fn next_account(&mut self) -> AccountId {
-        self.state.last_account += 1;
+    ///
+    /// The id is above `last_account`, and above the ids of all rows of `accounts` and
+    /// `account_state`: the site's state may have been lost since they were given.
+    ///
+    /// # Errors
+    /// `Conflict` if no id is left; those of reading.
+    pub fn next_account(&mut self) -> Result<AccountId, Error> {
+        let in_use = highest_key::<Accounts>(self)?.max(highest_key::<AccountState>(self)?);
+        let next = self.state.last_account.max(in_use.0).checked_add(1);
+        self.state.last_account =
+            next.ok_or_else(|| Error::Conflict("there is no account id left".into()))?;
         self.stage_state();
-        AccountId(self.state.last_account)
+        Ok(AccountId(self.state.last_account))
     }
 
     /// Writes the row of a new account and the row of its primary address, both in a transaction of
-    /// the account. Only for tests, benches and fuzzing: the directory (`account::Directory`) uses
-    /// `set_account` and `set_address`.
+    /// the account, and raises the site's `last_account` to its id. Only for tests, benches and
+    /// fuzzing, while no commit of the site is queued: the directory (`account::Directory`) uses
+    /// `next_account`, `set_account` and `set_address`.
     #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
@@ -30,6 +42,14 @@ impl Txn<'_> {
             &AddressKey(row.primary.to_string()),
             &AddressRow::Primary(self.account),
         );
+        let site = AccountKey { account: AccountId::SITE };
+        let state = self.row::<AccountState>(&site).ok().flatten();
+        let state = state.unwrap_or_else(AccountStateRow::fresh);
+        if state.last_account < self.account.0 {
+            let state = AccountStateRow { last_account: self.account.0, ..state };
+            // Not by `put`, which asserts that the row is the account's own.
+            self.stage.insert((Table::AccountState, site.encode()), Some(state.to_bytes()));
+        }
     }
 
     /// Writes the account's own row, and no row of its addresses.
@@ -133,4 +153,18 @@ impl Txn<'_> {
         }
         Ok(left)
     }
+}
+
+/// Returns the highest account that has a row in a table with one row for each account; 0 if there
+/// is none. Damaged keys do not count.
+fn highest_key<T: table::Table<Key = AccountKey>>(
+    read: &dyn RowReader,
+) -> Result<AccountId, Error> {
+    let mut highest = AccountId::SITE;
+    read.keys_or_damage::<T>(&KeyRange::under(&()).reversed(), |key, _| {
+        let Ok(AccountKey { account }) = key else { return Ok(true) };
+        highest = account;
+        Ok(false)
+    })?;
+    Ok(highest)
 }

@@ -18,7 +18,7 @@ use crate::store::table::keys::{AccountKey, MailboxKey};
 
 /// If the account's state row is lost, modseqs go on this far above the highest in use: clients may
 /// know higher modseqs than any row has.
-const MODSEQ_LEAP: u64 = 1 << 32;
+pub(in crate::store) const MODSEQ_LEAP: u64 = 1 << 32;
 /// How far the ids of threads and actions then go on above the highest in use.
 const ID_LEAP: u64 = 1 << 16;
 /// How far the uids of mailboxes, which have only 32 bits, then go on above the highest in use.

@@ -16,5 +16,6 @@ pub(in crate::store) mod objects_read;
 pub(in crate::store) mod shares;
 pub(in crate::store) mod shares_check;
 pub(in crate::store) mod shares_read;
+pub(in crate::store) mod site_check;
 pub(in crate::store) mod subscriptions;
 pub(in crate::store) mod unplaced_check;

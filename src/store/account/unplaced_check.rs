@@ -6,10 +6,10 @@
 //! - A row of `accounts` tells by its primary address whose it is: `unplaced_row_of` finds it, and
 //!   a repair writes it under its right key.
 //! - A repair of all accounts deletes those of these rows that are of no use any more: the ones of
-//!   `account_state`, since every state but that of the site is counted again; one of `accounts` if
-//!   it cannot be read, or if its account has another that can be read; and the ones of the two
-//!   tables of scripts, since nothing in them tells whose they are. A vacation response stays: a
-//!   person may know whose it is.
+//!   `account_state`, for every state is counted again (that of the site by `site_check`);
+//!   one of `accounts` if it cannot be read, or if its account has another that can be read; and
+//!   the ones of the two tables of scripts, since nothing in them tells whose they are. A vacation
+//!   response stays: a person may know whose it is.
 
 use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};

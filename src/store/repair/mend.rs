@@ -12,7 +12,7 @@ use crate::store::row::{AccountStateRow, RepairScope, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};
 use crate::store::table::{
-    BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, RepairMethod, Shared, Site, StrayKind,
+    BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, RepairMethod, Shared, Site, StrayKind, Sweeps,
     UploadBlobs, decode_key,
 };
 use crate::store::txn::Txn;
@@ -36,8 +36,8 @@ impl Txn<'_> {
     }
 
     /// Stages the right rows; a row without a value is deleted. If the account's state is among
-    /// them, it becomes the state of this transaction, but for change numbers that this repair has
-    /// gone beyond since the check read the row. Each row of the directory is a change of
+    /// them, it becomes the state of this transaction, but for change numbers and account ids that
+    /// were taken since the check read the row. Each row of the directory is a change of
     /// `DataType::Account`.
     pub(in crate::store) fn mend(
         &mut self,
@@ -53,6 +53,7 @@ impl Txn<'_> {
                 Some(row) if table.repair() == RepairMethod::State && key == own => {
                     let mut state = AccountStateRow::decode(&key, &row)?;
                     state.modseq = state.modseq.max(self.state.modseq);
+                    state.last_account = state.last_account.max(self.state.last_account);
                     for (mark, newer) in state.high.iter_mut().zip(self.state.high) {
                         *mark = newer.max(*mark);
                     }
@@ -97,7 +98,8 @@ impl Txn<'_> {
     }
 
     /// Looks at these references and wake-ups again, now under the account's lock. Deletes those
-    /// that still name nothing, and all whose keys are damaged. Returns how many rows it deleted.
+    /// that still name nothing, sweeps that still cannot be read, and all rows whose keys are
+    /// damaged. Returns how many rows it deleted.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],
@@ -107,6 +109,10 @@ impl Txn<'_> {
             if table.check_key(key).is_err() {
                 self.delete_unplaced(*table, key);
                 gone += 1;
+                continue;
+            }
+            if *table == Table::Sweeps {
+                gone += u64::from(self.drop_damaged_sweep(key)?);
                 continue;
             }
             let RepairMethod::Strays(kind) = table.repair() else { continue };
@@ -129,6 +135,17 @@ impl Txn<'_> {
             self.touch(DataType::Account);
         }
         self.stage_row(table, key.to_vec(), None);
+    }
+
+    /// Deletes a row of `sweeps` of this account that cannot be read. Returns whether it did.
+    fn drop_damaged_sweep(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<Sweeps>(bytes) else { return Ok(false) };
+        let is_damaged =
+            key.account == self.account && matches!(self.row_if_any::<Sweeps>(&key)?, Some(Err(_)));
+        if is_damaged {
+            self.delete::<Sweeps>(&key);
+        }
+        Ok(is_damaged)
     }
 
     /// Deletes a row of `blob_refs` of this account that names no email. Returns whether it did;

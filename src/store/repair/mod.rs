@@ -17,7 +17,8 @@ pub(in crate::store) mod references;
 use crate::model::AccountId;
 use crate::store::Store;
 use crate::store::Thresholds;
-use crate::store::engine::Table;
+use crate::store::account::site_check::site_state_fault;
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::{
     Breach, CheckObserver as _, CheckOptions, CheckRun, MakeRowsFn, ProgressFn, RowFault, RowFix,
@@ -301,7 +302,8 @@ impl Store {
 
     /// Deletes rows of the tables that all accounts share: of the `named` accounts, or of all
     /// (`None`). Rows whose keys are damaged are reported for the site, so only a repair of all
-    /// accounts deletes them.
+    /// accounts deletes them. Such a repair first mends the site's state, which every other commit
+    /// of the site must read.
     fn repair_shared(
         &self,
         named: Option<&[AccountId]>,
@@ -310,6 +312,9 @@ impl Store {
     ) -> Result<(), Error> {
         let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
         let read = self.0.engine.snapshot();
+        if named.is_none() {
+            self.repair_site_state(&*read, run)?;
+        }
         check::check_shared_tables(&*read, run, &mut |fault| {
             if named.is_none_or(|named| named.contains(&fault.account))
                 && fault.fix == RowFix::Delete
@@ -322,6 +327,21 @@ impl Store {
             Ok(())
         })?;
         self.drop_strays(&mut strays, run, done)
+    }
+
+    /// Writes the site's state anew if it is lost, damaged or below an account id in use.
+    fn repair_site_state(&self, read: &dyn RowReader, run: &CheckRun<'_>) -> Result<(), Error> {
+        let Some(RowFault { table, key, fix: RowFix::Put(row), .. }) = site_state_fault(read)?
+        else {
+            return Ok(());
+        };
+        let written = self.commit_repair(AccountId::SITE, |txn| {
+            txn.mend([(table, key.clone(), Some(row.clone()))])
+        });
+        self.0.committer.end_repair(AccountId::SITE);
+        written?;
+        run.add_written(1);
+        Ok(())
     }
 
     /// Deletes these rows, those of one account in one commit, and empties `strays`. A row stays if

@@ -30,6 +30,7 @@ mod progress;
 mod recovery;
 mod refs;
 mod scripts;
+mod site;
 
 const ANN: AccountId = AccountId(1);
 const BOB: AccountId = AccountId(2);
@@ -71,6 +72,9 @@ fn done<T>(
 fn make(store: &Store, account: AccountId, name: &str) {
     let primary = Address::from_parts(name, "example.org");
     done(store, AccountId::SITE, |txn| {
+        while txn.state().last_account < account.0 {
+            txn.next_account()?;
+        }
         txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
         Ok(())
     });

@@ -4,8 +4,8 @@
 //!   mailbox, oldest first.
 //! - An email in two mailboxes is written twice.
 //! - Files of an earlier export stay, also of emails that were moved or destroyed since. Only a
-//!   file of another size is written again; of an mbox file, the first incomplete message and what
-//!   follows it.
+//!   file of another size is written again; of an mbox file, only a message of which the file has
+//!   a part.
 //! - A dry run does not look for files of an earlier export, and counts every email.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};

@@ -254,6 +254,10 @@ pub(in crate::store) fn check_store(
             seen_by_clients: false,
         })?;
     }
+    if let Some(fault) = crate::store::account::site_check::site_state_fault(read)? {
+        on_fault(fault)?;
+    }
+    crate::store::account::site_check::check_sweeps(read, &run, &mut on_fault)?;
     crate::store::account::unplaced_check::check_unplaced_rows(read, &run, &mut on_fault)?;
     crate::store::account::directory_check::check_addresses(read, &run, &mut on_fault)?;
     crate::store::outbox::check::check_hints(read, &run, &mut on_fault)?;
@@ -297,13 +301,15 @@ pub(in crate::store) fn check_account<'a>(
 }
 
 /// Finds what `Store::repair` mends after the accounts: wake-ups and references that name nothing,
-/// in the tables that all accounts share; and rows whose keys are damaged, there and in the tables
-/// that have one row for each account.
+/// in the tables that all accounts share; sweeps of the site that cannot be read; and rows whose
+/// keys are damaged, in all these tables and in those that have one row for each account. The
+/// site's state is mended before (`site_state_fault`).
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
+    crate::store::account::site_check::check_sweeps(read, run, on_fault)?;
     crate::store::account::unplaced_check::check_unplaced_rows(read, run, on_fault)?;
     crate::store::outbox::check::check_hints(read, run, on_fault)?;
     crate::store::blob::uploads_check::check_upload_blobs(read, run, on_fault)?;

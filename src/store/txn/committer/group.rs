@@ -194,7 +194,7 @@ mod tests {
     use crate::store::{Options, Store, Ticket};
 
     fn commit(store: &Store) -> Ticket {
-        store.commit(AccountId::SITE, |txn| Ok(txn.next_account())).unwrap().1
+        store.commit(AccountId::SITE, |txn| txn.next_account()).unwrap().1
     }
 
     #[test]
