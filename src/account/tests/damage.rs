@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::store::engine::RowReader as _;
-use crate::store::engine::watched::CountingEngine;
 
 struct Fixture {
     engine: Arc<MemoryEngine>,
@@ -411,36 +410,6 @@ fn damage_counts_as_logged_until_it_is_repaired() {
     }
     fixture.repair();
     assert_eq!((fixture.mail("lee@example.org"), reported()), ("ann", 0));
-}
-
-/// If a check read all addresses for each account, the rows read would grow with the square.
-#[test]
-fn check_reads_rows_in_proportion_to_the_accounts() {
-    let rows = |accounts: usize| {
-        let engine = Arc::new(CountingEngine::default());
-        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-        let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
-        let directory = Directory::new(
-            store.clone(),
-            Settings { standard_mailboxes: false, ..Settings::default() },
-        );
-        for n in 0..accounts {
-            let aliases = vec![address(&format!("b{n}@example.org"))];
-            directory
-                .add(&NewAccount {
-                    aliases,
-                    ..NewAccount::at(address(&format!("a{n}@example.org")))
-                })
-                .unwrap();
-        }
-        // Each call returns the number of rows read since the last one.
-        engine.read();
-        assert_eq!(store.check().unwrap(), []);
-        engine.read()
-    };
-    // With eight times the accounts, about eight times the rows.
-    let (few, many) = (rows(4), rows(32));
-    assert!(many < few * 10, "{few} rows, then {many}");
 }
 
 /// An account's row under a key that is no account id affects only the account whose row it was.

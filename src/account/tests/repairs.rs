@@ -1,6 +1,7 @@
-//! Tests that a repair compares accounts and addresses, and mends them.
+//! Tests that a check compares accounts and addresses, and a repair mends them.
 
 use super::*;
+use crate::store::engine::watched::CountingEngine;
 
 /// A lost or damaged row of either table is noticed, and made anew from the other table.
 #[test]
@@ -64,4 +65,34 @@ fn interrupted_removal_is_not_undone_by_a_repair() {
     assert_eq!((resolve(&directory, "ann@example.org"), store.check().unwrap()), (None, named));
     directory.remove(ann).unwrap();
     assert_eq!(store.check().unwrap(), []);
+}
+
+/// If a check read all addresses for each account, the rows read would grow with the square.
+#[test]
+fn check_reads_rows_in_proportion_to_the_accounts() {
+    let rows = |accounts: usize| {
+        let engine = Arc::new(CountingEngine::default());
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
+        let directory = Directory::new(
+            store.clone(),
+            Settings { standard_mailboxes: false, ..Settings::default() },
+        );
+        for n in 0..accounts {
+            let aliases = vec![address(&format!("b{n}@example.org"))];
+            directory
+                .add(&NewAccount {
+                    aliases,
+                    ..NewAccount::at(address(&format!("a{n}@example.org")))
+                })
+                .unwrap();
+        }
+        // Each call returns the number of rows read since the last one.
+        engine.read();
+        assert_eq!(store.check().unwrap(), []);
+        engine.read()
+    };
+    // With eight times the accounts, about eight times the rows.
+    let (few, many) = (rows(4), rows(32));
+    assert!(many < few * 10, "{few} rows, then {many}");
 }
