@@ -1,5 +1,5 @@
-//! Measures durable writes: a keyword, a move, a destruction, ten thousand moves, deliveries. The
-//! times include the sync of the disk.
+//! Measures durable writes: a keyword, a move, a destruction, moves of up to ten thousand emails,
+//! deliveries. The times include the sync of the disk.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -121,8 +121,8 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     });
 }
 
-/// Moves the emails of the Inbox among the newest 10,000 of each account to the Trash and back, a
-/// thousand in each commit. The time is that of one email and one way.
+/// Moves emails to the Trash and back, a thousand in each commit: of the newest 10,000 emails of
+/// each account those that are in the Inbox. The time is that of one email and one way.
 fn moves(store: &Store, accounts: &[Account], options: &Options) {
     let name = "10,000 emails moved and back, each";
     if !options.wants(name) {

@@ -152,7 +152,8 @@ impl Directory {
             row.primary.to_string() == key
                 || row.addresses.iter().flatten().any(|listed| listed == key)
         };
-        // A row that is lost but listed is in `rows`, too, as an error.
+        // If the row of the address is lost but an account lists the address, `rows` has an error
+        // for it.
         match rows.addresses.remove(key) {
             None => Ok(()),
             Some(Ok(_)) => Err(address_taken(key)),

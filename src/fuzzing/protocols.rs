@@ -59,7 +59,8 @@ impl std::fmt::Debug for LmtpTranscript {
     }
 }
 
-/// Runs a session with a driver that refuses `unknown@`, and answers "full" for `full@`.
+/// Runs a session. As its driver, refuses each recipient `unknown@`, and answers 452 for `full@` at
+/// the end of a message.
 fn run_session(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
     let mut transcript =
@@ -156,6 +157,10 @@ fn check_envelope(envelope: &Envelope) {
     let texts = values.into_iter().flatten().chain(&envelope.envid).chain([&envelope.lhlo]);
     let clean = |text: &str| !text.chars().any(char::is_control);
     assert!(texts.into_iter().all(|text| clean(text)), "{envelope:?}");
+    let originals = envelope.recipients.iter().filter_map(|recipient| recipient.original.as_ref());
+    for original in originals {
+        assert!(clean(&original.kind) && clean(&original.address), "{envelope:?}");
+    }
     let paths =
         envelope.recipients.iter().map(|recipient| &recipient.address).chain(&envelope.sender);
     assert!(paths.into_iter().all(|path| clean(&path.to_string())), "{envelope:?}");

@@ -1,5 +1,6 @@
-//! Runs the fuzz bodies on stable Rust with every seed of `fuzz/corpus` and with mutations of the
-//! seeds, and some of them with the corpus of real mail.
+//! Runs the fuzz bodies of this package on stable Rust with their seeds in `fuzz/corpus` and with
+//! mutations of the seeds, and some of them with the corpus of real mail. Those of the Sieve engine
+//! are run by `sieve/tests/fuzz.rs`.
 //!
 //! - `RESTANTE_FUZZ` is the number of mutations of each seed (default: the number beside the name
 //!   of the body, below). `RESTANTE_SEED` chooses the random numbers (default: 0).
@@ -40,12 +41,13 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Returns what the client sends in a dialog of `tests/dialogs`.
+/// Returns the lines `C:` of a dialog of `tests/dialogs`, which the client sends with CRLF. Lines
+/// `c:` are left out.
 fn client_lines(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
-    let lines =
-        text.lines().filter_map(|line| line.strip_prefix("C: ").map(|text| format!("{text}\r\n")));
-    lines.collect::<String>().into_bytes()
+    let lines = text.lines().filter_map(|line| line.strip_prefix("C:"));
+    let sent = lines.map(|line| format!("{}\r\n", line.strip_prefix(' ').unwrap_or(line)));
+    sent.collect::<String>().into_bytes()
 }
 
 const MAX_SHOWN_BYTES: usize = 4096;

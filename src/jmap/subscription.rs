@@ -411,7 +411,9 @@ fn url(value: &Value) -> Result<String, SetError> {
     let host = text
         .strip_prefix("https://")
         .map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
-    let good = host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
+    // A port may follow the host.
+    let has_host = |host: &str| !host.is_empty() && !host.starts_with(':');
+    let good = host.is_some_and(|host| has_host(host) && !host.contains('@'))
         && text.bytes().all(|byte| byte.is_ascii_graphic());
     if good {
         Ok(text.to_owned())

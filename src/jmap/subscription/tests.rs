@@ -46,13 +46,14 @@ fn only_the_credential_that_created_a_subscription_sees_verifies_and_destroys_it
             "far": with("expires", json!("2100-01-01T00:00:00Z")),
             "http": with("url", json!("http://push.example.com/")),
             "user": with("url", json!("https://a@b/")),
+            "port": with("url", json!("https://:443/x")),
             "code": with("verificationCode", json!("x")),
             "past": with("expires", json!("2020-01-01T00:00:00Z")),
             "keys": with("keys", json!({"p256dh": "AAAA", "auth": "AAAA"})),
             "none": {"url": "https://x/"},
         }}),
     );
-    for name in ["http", "user", "code", "past", "keys", "none"] {
+    for name in ["http", "user", "port", "code", "past", "keys", "none"] {
         assert_eq!(made["notCreated"][name]["type"], "invalidProperties", "{name}: {made}");
     }
     assert_eq!(made["notCreated"]["none"]["properties"], json!(["deviceClientId"]), "{made}");

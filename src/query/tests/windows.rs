@@ -26,7 +26,8 @@ fn future_state_and_invalid_sort_are_refused() {
 #[test]
 fn windows_at_and_beyond_both_ends_of_the_results_are_answered() {
     let mut driver = TestDriver::new();
-    // More than `walk::scan::MAX_READ_BATCH` (256), so the generic path reads several batches.
+    // More than `walk::scan::MAX_READ_BATCH` (256), so that the generic path reads several batches
+    // of emails. `small_batches` concerns only batches of index hits.
     for n in 0..270 {
         let mailboxes = [MailboxUid(1)].into();
         driver.apply(&Op::Create {

@@ -76,7 +76,7 @@ pub struct Settings {
     /// How many commands a session may have. The next one gets 421.
     pub max_commands: u32,
     /// How many commands a session may refuse. The next refusal is followed by 421. Refusals of
-    /// the driver do not count, nor does 452.
+    /// the driver do not count, nor do 452 and the refusal of a message that is too large.
     pub max_errors: u32,
 }
 
