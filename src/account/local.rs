@@ -95,6 +95,10 @@ impl Directory {
             self.check_real_domain(address)?;
             self.check_address_is_free(None, address)?;
         }
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method itself is not general over the lifetime of `Txn`"
+        )]
         let account = self.commit_site(|txn| txn.next_account())?;
         let row = AccountRow {
             name,

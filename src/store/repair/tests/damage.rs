@@ -48,10 +48,9 @@ fn is_unnoticed(table: Table, damage: Damage) -> bool {
         | Table::ActiveScript
         | Table::ScriptErrors => damage != Damage::Alter,
         Table::BlobPurge => damage != Damage::Delete,
-        // The subscriber of an added row is above the newest account id of the site.
-        Table::Subscriptions => damage == Damage::Delete,
-        // A rule that never fired has no row.
-        Table::ScriptHits => damage == Damage::Delete,
+        // The subscriber of an added row is above the newest account id of the site. A rule that
+        // never fired has no row.
+        Table::Subscriptions | Table::ScriptHits => damage == Damage::Delete,
         Table::ThreadRefs => damage == Damage::Add,
         _ => false,
     }

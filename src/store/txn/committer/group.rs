@@ -193,6 +193,10 @@ mod tests {
     use crate::store::engine::memory::MemoryEngine;
     use crate::store::{Options, Store, Ticket};
 
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method itself is not general over the lifetime of `Txn`"
+    )]
     fn commit(store: &Store) -> Ticket {
         store.commit(AccountId::SITE, |txn| txn.next_account()).unwrap().1
     }
