@@ -189,8 +189,9 @@ pub(crate) fn measure_all(store: &Store, accounts: &[Account], options: &Options
 ///
 /// A listing is filled from the newest email back to its frontier, whose id tells when that email
 /// was received. `grow` receives an email every `EVERY` milliseconds, so the time between the
-/// newest of these emails and the frontier tells how many were passed. The few emails that `change`
-/// delivers are newer, and are not counted.
+/// newest of these emails and the frontier tells how many were passed. Emails that were destroyed
+/// since count, too, so only the difference of two calls says what was done between them. The few
+/// emails that `change` delivers are newer, and are not counted.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
     let listings = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;

@@ -7,7 +7,7 @@ use super::settings::Settings;
 /// What is wrong with a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptReport {
-    /// Whether the script has no errors. An empty one has none, but cannot be stored.
+    /// Whether the script has no errors. An empty one has none, but clients cannot store it.
     pub is_valid: bool,
     /// Errors, then warnings: a line for each, with its place, and CR LF between the lines. Empty
     /// if there are none.

@@ -17,8 +17,8 @@ use prometheus_client::registry::Registry;
 /// The outcome of a message for one of its recipients.
 ///
 /// Each recipient of a message that reached the delivery counts, even if the delivery refuses the
-/// message as a whole, as for a mail loop, but not if it panics. What LMTP itself refuses does not
-/// count: a recipient (RCPT), or a message that is too large or incomplete.
+/// message as a whole, as for a mail loop. What LMTP itself refuses does not count: a recipient
+/// (RCPT), or a message that is too large or incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Accepted: stored, or left to scripts that stored it nowhere.

@@ -120,12 +120,15 @@ impl ListedBackup {
 }
 
 /// Lists the backups in a directory. With `verify`, it also reads each of them, and fails with
-/// `DATA` after the list if one is damaged.
+/// `DATA` after the list if one is damaged. The newest may be one that is being made: if it is
+/// incomplete, it does not count as damaged.
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::store_failure(&error))?;
     let incomplete = backup::list_incomplete(dir).map_err(|error| job::store_failure(&error))?;
     let count = all.len() + incomplete.len();
-    let mut damaged = if verify { incomplete.len() } else { 0 };
+    let newest_listed = all.last().map_or(0, |backup| backup.id);
+    let old = |id: &&u32| **id < newest_listed;
+    let mut damaged = if verify { incomplete.iter().filter(old).count() } else { 0 };
     let mut rows: Vec<ListedBackup> = Vec::new();
     for backup in &all {
         let mut state = None;
@@ -137,7 +140,7 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
         rows.push(ListedBackup::Listed { backup: admin::backup_facts(backup), state });
     }
     let has_state = verify || !incomplete.is_empty();
-    let state = "damaged: it lacks a file, or was interrupted";
+    let state = "incomplete: it lacks a file, was interrupted or is being made";
     rows.extend(incomplete.into_iter().map(|id| ListedBackup::Incomplete { id, state }));
     if context.json {
         output::json(&rows);
@@ -185,7 +188,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         output::line(&format!("backup {} of {at} is in {}", restored.id, args.to.display()));
         let newer = backup::list_incomplete(&args.dir).unwrap_or_default();
         for id in newer.into_iter().filter(|id| *id > restored.id) {
-            output::line(&format!("backup {id} is newer, but lacks a file or was interrupted"));
+            output::line(&format!("backup {id} is newer, but incomplete"));
         }
         found.breaches.iter().for_each(|breach| output::line(breach));
         output::line(&format!("checked: {}", check::result(&found)));

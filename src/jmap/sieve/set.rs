@@ -2,9 +2,11 @@
 //!
 //! - Sources are read and checked before the commit, which makes all changes: it destroys, updates
 //!   and creates scripts, and then changes which one is active. So a script may get the name of one
-//!   that the call destroys or renames. But two scripts cannot exchange their names in one call.
+//!   that the call destroys or renames, and scripts may exchange their names.
 //! - If any object is refused, no script is activated or deactivated.
 //! - The script that was active is reported in `updated`, too.
+
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -215,8 +217,9 @@ fn existing(
     Ok((script.ok_or(Error::NotFound("script"))?, is_active))
 }
 
-/// Updates the scripts of `set.update`, with their `sources`. An update whose name is taken is
-/// tried again after the others, until the names of all that are left are taken.
+/// Updates the scripts of `set.update`, with their `sources`. Those whose names are taken are tried
+/// again after the others. Before that, those that can get their names together, since they take
+/// them from each other or take free ones, get other names for the time being (RFC 8620 §5.3).
 fn update_all(
     txn: &mut Txn<'_>,
     call: &Call<'_>,
@@ -224,27 +227,53 @@ fn update_all(
     sources: &[NewSource],
     done: &mut SetResponse,
 ) -> Result<(), Error> {
-    let mut updates: Vec<_> = set.update.iter().zip(sources).collect();
-    loop {
-        let tried = updates.len();
-        let mut refused = Vec::new();
-        for one in updates {
-            let ((id, patch), source) = one;
-            match update(txn, call, id, patch, source.as_ref()) {
-                Err(SetFailure::Object(error @ SetError::AlreadyExists(_))) => {
-                    refused.push((one, error));
-                }
-                outcome => done.update(id, outcome)?,
-            }
+    let mut refused = Vec::new();
+    for one in set.update.iter().zip(sources) {
+        let ((id, patch), source) = one;
+        match update(txn, call, id, patch, source.as_ref()) {
+            Err(SetFailure::Object(SetError::AlreadyExists(_))) => refused.push(one),
+            outcome => done.update(id, outcome)?,
         }
-        if refused.len() == tried {
-            for (((id, _), _), error) in refused {
-                done.not_updated(id, &error);
-            }
-            return Ok(());
-        }
-        updates = refused.into_iter().map(|(one, _)| one).collect();
     }
+    let renames = refused.iter().filter_map(|((id, patch), _)| {
+        let name = read_name(patch.get("name")?).ok().flatten()?;
+        Some((id.parse::<ObjectId>().ok()?, name))
+    });
+    free_names(txn, renames.collect())?;
+    for ((id, patch), source) in refused {
+        done.update(id, update(txn, call, id, patch, source.as_ref()))?;
+    }
+    Ok(())
+}
+
+/// Gives other names to those scripts of `renames` that can get their new names together. They must
+/// get these afterwards.
+fn free_names(txn: &mut Txn<'_>, mut renames: Vec<(ObjectId, String)>) -> Result<(), Error> {
+    let mut names: HashMap<String, ObjectId> = HashMap::new();
+    for (id, script) in txn.snapshot().scripts(txn.account())? {
+        names.insert(script.name, id);
+    }
+    loop {
+        let before = renames.len();
+        let ids: HashSet<ObjectId> = renames.iter().map(|(id, _)| *id).collect();
+        let mut wanted = HashSet::new();
+        renames.retain(|(_, name)| {
+            names.get(name).is_none_or(|holder| ids.contains(holder)) && wanted.insert(name.clone())
+        });
+        if renames.len() == before {
+            break;
+        }
+    }
+    let mut numbers = 1_u64..;
+    for (id, _) in &renames {
+        let unused = numbers.by_ref().map(|number| format!("Renamed {number}")).find(|name| {
+            !names.contains_key(name) && renames.iter().all(|(_, wanted)| wanted != name)
+        });
+        if let Some(unused) = unused {
+            txn.rename_script(*id, &unused)?;
+        }
+    }
+    Ok(())
 }
 
 /// Updates a script. Returns the properties that changed and do not have the value that the patch

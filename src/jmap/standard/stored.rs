@@ -12,7 +12,7 @@ use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
 
 /// Reads the objects of an account from one snapshot. `VacationResponse`, which is no
-/// `store::Object`, uses only the snapshot and the state.
+/// `store::Object`, uses the fields, and not the functions that read objects.
 pub(in crate::jmap) struct StoredReader<'a> {
     pub(in crate::jmap) context: &'a Context,
     pub(in crate::jmap) account: &'a Account,

@@ -306,6 +306,40 @@ fn script_gets_the_name_of_one_that_the_same_call_destroys_or_renames() {
 }
 
 #[test]
+fn scripts_exchange_their_names_in_one_call() {
+    let bed = Fixture::new();
+    let ids = ["a", "b", "c", "d"].map(|name| bed.store(name, &format!("# {name}\r\nkeep;")));
+    let name = |id: &str| {
+        let got = bed.ask("SieveScript/get", json!({"ids": [id]}));
+        got["list"][0]["name"].as_str().unwrap().to_owned()
+    };
+    let names = || ids.each_ref().map(|id| name(id));
+    // A circle of three, and one that wants the name of a script that keeps it.
+    let new = bed.upload("stop;");
+    let answer = bed.set(json!({"update": {
+        &ids[0]: {"name": "b", "blobId": new},
+        &ids[1]: {"name": "c"},
+        &ids[2]: {"name": "a"},
+    }}));
+    assert_eq!(answer["notUpdated"], Value::Null, "{answer}");
+    assert_eq!(answer["updated"], json!({&ids[0]: null, &ids[1]: null, &ids[2]: null}));
+    assert_eq!((names(), bed.blob_id(&ids[0])), (["b", "c", "a", "d"].map(str::to_owned), new));
+    let answer = bed.set(json!({"update": {
+        &ids[0]: {"name": "c"},
+        &ids[1]: {"name": "b"},
+        &ids[2]: {"name": "d"},
+    }}));
+    assert_eq!(answer["updated"], json!({&ids[0]: null, &ids[1]: null}), "{answer}");
+    assert_eq!(answer["notUpdated"][&ids[2]]["type"], "alreadyExists", "{answer}");
+    // Of two that want one name, one gets it.
+    let answer = bed.set(json!({"update": {&ids[0]: {"name": "x"}, &ids[1]: {"name": "x"}}}));
+    assert_eq!(answer["updated"].as_object().unwrap().len(), 1, "{answer}");
+    let mut left = names();
+    left.sort_unstable();
+    assert_eq!((left[0].as_str(), left[2].as_str(), left[3].as_str()), ("a", "d", "x"));
+}
+
+#[test]
 fn activation_follows_only_if_everything_succeeds() {
     let bed = Fixture::new();
     let (one, two) = (bed.store("one", KEEP), bed.store("two", "stop;"));

@@ -110,7 +110,8 @@ impl Message<'_> {
     }
 
     /// Returns the text of a part, cut to at most `max` bytes (0 means no limit), not within a
-    /// character or an HTML tag. `None` if the part does not exist or is not `text/*`.
+    /// character, and HTML not within a tag (`whole_tags`). `None` if the part does not exist or is
+    /// not `text/*`.
     #[must_use]
     pub fn body_value(&self, number: u32, max: usize) -> Option<BodyValue> {
         let (media_type, (text, is_encoding_problem)) = if self.is_body_only() && number == 0 {
@@ -184,7 +185,8 @@ fn lf_lines(text: &str) -> String {
     out
 }
 
-/// Returns the HTML up to an unclosed tag at its end. A `<` that begins no tag is text.
+/// Returns the HTML up to an unclosed tag at its end. A `<` that begins no tag is text. Quotation
+/// marks are not looked at: an unclosed tag with `<` or `>` in an attribute may not be recognized.
 fn whole_tags(html: &str) -> &str {
     let Some((before, tag)) = html.rsplit_once('<') else { return html };
     let begins =

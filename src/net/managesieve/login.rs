@@ -25,8 +25,8 @@ enum Refused {
     /// The credentials are wrong, which was counted as a failure. Or they are right, but the client
     /// may not act as the account that it named, or its account is gone; that is not counted.
     Wrong,
-    /// The credentials were not checked, or the token is wrong and too many were before. The text
-    /// tells the client why.
+    /// It is not known whether the client may log in, because of an error of the store, or it may
+    /// not try now because of too many failures. The text tells the client why.
     NotChecked(String),
 }
 

@@ -24,6 +24,10 @@ use crate::store::table::{
 };
 use crate::store::version;
 
+/// An id that is higher by more than this than that of every account is taken for damage, and not
+/// for one of an erased account: account ids would soon be used up.
+const MAX_IDS_OF_ERASED: u32 = 1 << 20;
+
 const SITE_KEY: AccountKey = AccountKey { account: AccountId::SITE };
 
 /// Returns the fault of the site's state, whose fix is the right row; `None` if the row is right,
@@ -74,35 +78,38 @@ pub(in crate::store) fn site_state_fault(read: &dyn RowReader) -> Result<Option<
 }
 
 /// Returns the highest account id that a row of any table has; 0 if there is none. Damaged rows and
-/// rows of the tables whose strays a repair deletes (`RepairMethod::Strays`) do not count.
+/// rows of the tables whose strays a repair deletes (`RepairMethod::Strays`) do not count, and
+/// neither do ids far above those of all accounts.
 fn highest_account(read: &dyn RowReader) -> Result<AccountId, Error> {
-    let mut highest = AccountId::SITE;
+    let mut highest = highest_in(read, Table::Accounts, AccountId(u32::MAX))?;
+    highest = highest.max(highest_in(read, Table::AccountState, AccountId(u32::MAX))?);
+    let most = AccountId(highest.0.saturating_add(MAX_IDS_OF_ERASED));
+    let higher =
+        |highest: AccountId, id: AccountId| if id > most { highest } else { highest.max(id) };
     // The keys of these tables begin with an account.
     for table in Table::ALL.iter().copied().filter(|table| table.home() == Home::Account) {
-        read.scan(table, &[], &after(&[]), true, &mut |key, _| {
-            let id = key.first_chunk().filter(|_| table.check_key(key).is_ok());
-            highest = id.map_or(highest, |id| highest.max(AccountId(u32::from_be_bytes(*id))));
-            Ok(id.is_none())
-        })?;
+        if !matches!(table, Table::Accounts | Table::AccountState) {
+            highest = highest.max(highest_in(read, table, most)?);
+        }
     }
     let marked = version::accounts_under_repair(read)?.into_iter().map(|(account, _)| account);
-    highest = marked.fold(highest, AccountId::max);
+    highest = marked.fold(highest, higher);
     read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
         let row = AddressRow::from_bytes(Table::Addresses, key, value).ok();
-        highest = row.and_then(|row| row.account()).map_or(highest, |account| highest.max(account));
+        highest = row.and_then(|row| row.account()).map_or(highest, |id| higher(highest, id));
         Ok(true)
     })?;
     read.raw_rows(&KeyRange::<Mailboxes>::under(&()), |key, value| {
         let row = Mailbox::decode(key, value).unwrap_or_default();
-        highest = row.shares.into_keys().fold(highest, AccountId::max);
+        highest = row.shares.into_keys().fold(highest, higher);
         Ok(true)
     })?;
     read.keys_or_damage::<Subscriptions>(&KeyRange::under(&()), |key, _| {
-        highest = key.map_or(highest, |key| highest.max(key.subscriber));
+        highest = key.map_or(highest, |key| higher(highest, key.subscriber));
         Ok(true)
     })?;
     read.keys_or_damage::<Uploads>(&KeyRange::under(&()), |key, _| {
-        highest = key.map_or(highest, |UploadKey { user, .. }| highest.max(user));
+        highest = key.map_or(highest, |UploadKey { user, .. }| higher(highest, user));
         Ok(true)
     })?;
     read.raw_rows(&KeyRange::<Objects>::under(&()), |key, value| {
@@ -111,9 +118,23 @@ fn highest_account(read: &dyn RowReader) -> Result<AccountId, Error> {
             && let Ok(row) = ObjectRow::<ShareNotification>::decode(key, value)
             && let Some(told) = row.object
         {
-            highest = highest.max(told.account).max(told.by.account.unwrap_or_default());
+            let by = told.by.account.unwrap_or_default();
+            highest = higher(higher(highest, told.account), by);
         }
         Ok(true)
+    })?;
+    Ok(highest)
+}
+
+/// Returns the highest account id up to `most` of a table whose keys begin with an account; 0 if
+/// there is none.
+fn highest_in(read: &dyn RowReader, table: Table, most: AccountId) -> Result<AccountId, Error> {
+    let mut highest = AccountId::SITE;
+    read.scan(table, &[], &after(&[]), true, &mut |key, _| {
+        let id = key.first_chunk().filter(|_| table.check_key(key).is_ok());
+        let id = id.map(|id| AccountId(u32::from_be_bytes(*id))).filter(|id| *id <= most);
+        highest = id.unwrap_or(highest);
+        Ok(id.is_none())
     })?;
     Ok(highest)
 }

@@ -1,6 +1,6 @@
 //! What `sieve dry-run` and `sieve apply` print.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -33,8 +33,10 @@ pub(super) struct StoredCounts {
     not_done: u64,
     /// How often each command, such as `redirect`, was left out because mail is stored already.
     left_out: BTreeMap<String, u64>,
-    /// For how many messages the script got each warning, such as that a mailbox does not exist.
+    /// For how many messages a run got each warning, such as that a mailbox does not exist.
     warnings: BTreeMap<String, u64>,
+    /// How many warnings are not in `warnings`, which has at most `MAX_WARNINGS`.
+    other_warnings: u64,
     /// Messages whose sender is known only from the field Return-Path.
     envelope_from_header: u64,
     /// Messages whose sender is not known.
@@ -57,10 +59,16 @@ impl StoredCounts {
         for name in &email.left_out {
             *self.left_out.entry(name.clone()).or_default() += 1;
         }
-        for step in &email.steps {
-            if let Some(warning) = step.action.strip_prefix("warning: ") {
-                let warning = format!("line {}: {warning}", step.line);
+        let warnings = email.steps.iter().filter_map(|step| {
+            let warning = step.action.strip_prefix("warning: ")?;
+            let script = if step.script.is_empty() { "" } else { &format!("{}, ", step.script) };
+            Some(format!("{script}line {}: {warning}", step.line))
+        });
+        for warning in warnings.collect::<BTreeSet<String>>() {
+            if self.warnings.len() < MAX_WARNINGS || self.warnings.contains_key(&warning) {
                 *self.warnings.entry(warning).or_default() += 1;
+            } else {
+                self.other_warnings += 1;
             }
         }
         match email.envelope {
@@ -100,11 +108,13 @@ impl StoredCounts {
                 self.left_out.iter().map(|(name, count)| format!("{name}: {count}")).collect();
             lines.push(format!("never done for stored mail: {}", each.join(", ")));
         }
-        let shown = self.warnings.iter().take(MAX_WARNINGS);
-        lines.extend(shown.map(|(warning, count)| format!("{warning} ({count} messages)")));
-        if self.warnings.len() > MAX_WARNINGS {
-            lines
-                .push(format!("{} other warnings: see --json", self.warnings.len() - MAX_WARNINGS));
+        let mut warnings: Vec<(&String, &u64)> = self.warnings.iter().collect();
+        warnings.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        lines.extend(warnings.into_iter().map(|(warning, count)| {
+            format!("{warning} ({count} {})", if *count == 1 { "message" } else { "messages" })
+        }));
+        if self.other_warnings > 0 {
+            lines.push(format!("other warnings: {}; --json has all", self.other_warnings));
         }
         let (header, unknown) = (self.envelope_from_header, self.envelope_unknown);
         if header + unknown > 0 {
@@ -260,13 +270,16 @@ mod tests {
             FilteredEmail { steps, ..email(FilterOutcome::None) }
         };
         for number in 0..25 {
-            counts.add(&warning(2, "there is no mailbox `A`"));
             counts.add(&warning(3, &format!("there is no mailbox `{number:02}`")));
+            counts.add(&warning(2, "there is no mailbox `A`"));
         }
         let lines = counts.lines(true);
-        assert!(lines.contains(&"line 2: there is no mailbox `A` (25 messages)".to_owned()));
-        assert!(lines.contains(&"line 3: there is no mailbox `18` (1 messages)".to_owned()));
-        assert!(lines.contains(&"6 other warnings: see --json".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"line 3: there is no mailbox `18` (1 message)".to_owned()));
+        assert!(lines.contains(&"other warnings: 6; --json has all".to_owned()), "{lines:?}");
+        let places = ["line 2: there is no mailbox `A` (25 messages)", "line 3: there is no"];
+        let [many, one] =
+            places.map(|wanted| lines.iter().position(|line| line.starts_with(wanted)).unwrap());
+        assert!(many < one, "{lines:?}");
     }
 
     #[test]

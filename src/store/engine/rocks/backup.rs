@@ -56,7 +56,16 @@ impl RocksEngine {
         });
         let kept: Vec<u32> = kept.by_ref().collect();
         engine.purge_old_backups(kept.len()).map_err(|error| io(&error))?;
-        segments::keep_only(dir, &kept)
+        segments::keep_only(dir, &kept)?;
+        // RocksDB does not delete a backup that lacks a file. Without its file in `meta`, the next
+        // backup deletes the rest.
+        let oldest = kept.iter().min();
+        for id in list_incomplete(dir)?.iter().filter(|id| oldest.is_some_and(|kept| *id < kept)) {
+            let meta = dir.join("meta").join(id.to_string());
+            fs::remove_file(&meta)
+                .map_err(|error| Error::Io(format!("{}: {error}", meta.display())))?;
+        }
+        Ok(())
     }
 }
 
@@ -111,7 +120,7 @@ pub(in crate::store) fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
     if list_incomplete(dir)?.contains(&id) {
-        return Err(damaged("it lacks a file, or was interrupted".into()));
+        return Err(damaged("it lacks a file, was interrupted or is being made".into()));
     }
     if !list(dir)?.iter().any(|backup| backup.id == id) {
         return Err(Error::NotFound("backup"));
