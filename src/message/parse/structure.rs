@@ -186,7 +186,7 @@ fn lf_lines(text: &str) -> String {
 }
 
 /// Returns the HTML up to an unclosed tag at its end. A `<` that begins no tag is text. Quotation
-/// marks are not looked at: an unclosed tag with `<` or `>` in an attribute may not be recognized.
+/// marks are not looked at: an unclosed tag with `<` or `>` in an attribute may not be recognised.
 fn whole_tags(html: &str) -> &str {
     let Some((before, tag)) = html.rsplit_once('<') else { return html };
     let begins =
