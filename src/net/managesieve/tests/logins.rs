@@ -59,6 +59,8 @@ async fn failed_logins_are_counted_by_source() {
     assert!(eve.is_closed().await);
 }
 
+/// A login counts as failed when it begins, and the proof takes that back: otherwise a client could
+/// ask for challenges without end.
 #[tokio::test]
 async fn unfinished_scram_login_counts_as_failed() {
     let server = server(ManageSieveSettings::default(), 99).await;
