@@ -33,8 +33,8 @@ impl Config {
         })
     }
 
-    /// Checks that the groups exist which are to own the Unix sockets. Binding a socket fails
-    /// without its group; a reload binds none.
+    /// For `config check`: checks that the groups exist which are to own the Unix sockets. A start
+    /// finds out when it binds a socket, and a reload binds none.
     ///
     /// # Errors
     /// The first group that does not exist, with a remedy.

@@ -4,8 +4,8 @@
 //!   which only a check without errors makes, so the limits of the site hold. An import stores
 //!   scripts with errors, too, and empty ones (`transfer::script`).
 //! - A script with warnings and without errors is valid.
-//! - An empty script is no error of the grammar (RFC 5228 §8.2), but cannot be stored (RFC 5804
-//!   §2.6, RFC 9661 §2.2).
+//! - An empty script is no error of the grammar (RFC 5228 §8.2), but clients cannot store it (RFC
+//!   5804 §2.6, RFC 9661 §2.2).
 
 use std::borrow::Cow;
 
