@@ -58,6 +58,7 @@ impl SortEntry {
             let order = one.cmp(two);
             if comparator.ascending { order } else { order.reverse() }
         });
+        // A newer email has a smaller id.
         let by_id = if sort::is_oldest_first(sort) {
             other.id.cmp(&self.id)
         } else {
