@@ -128,7 +128,7 @@ pub struct AnsweredSender<'a> {
 ///
 /// # Errors
 /// Returns the errors of `lookup.told` and `lookup.knows`. If `lookup.is_own` fails, the address
-/// counts as the owner's, and the message is not answered.
+/// counts as the owner's, and the message is not answered: this can only prevent a reply.
 pub fn decide<'a, L: AccountLookup>(
     input: &Input<'a>,
     lookup: &L,

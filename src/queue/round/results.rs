@@ -24,8 +24,9 @@ impl Scheduler {
         }
     }
 
-    /// Notes what an attempt says of the relay and the destinations. Its wake-up leaves the window,
-    /// is ready again, rests, or is held back by earlier mail.
+    /// Notes what an attempt says of the relay and the destinations. Its wake-up leaves the window
+    /// if the attempt was `Recorded`. Otherwise it stays there: it is ready again, rests, or is
+    /// held back by earlier mail.
     fn apply_result(&mut self, id: Id, result: AttemptResult) {
         let Some(wakeup) = self.wakeups_by_task.remove(&id) else { return };
         self.busy_lanes.remove(&wakeup.lane);
