@@ -249,6 +249,9 @@ fn update_all(
 /// Gives other names to those scripts of `renames` that can get their new names together. They must
 /// get these afterwards.
 fn free_names(txn: &mut Txn<'_>, mut renames: Vec<(ObjectId, String)>) -> Result<(), Error> {
+    if renames.is_empty() {
+        return Ok(());
+    }
     let mut names: HashMap<String, ObjectId> = HashMap::new();
     for (id, script) in txn.snapshot().scripts(txn.account())? {
         names.insert(script.name, id);

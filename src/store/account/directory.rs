@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata, Mailbox};
-use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table, after};
 use crate::store::error::Error;
 use crate::store::row::Row as _;
@@ -23,7 +23,7 @@ impl Txn<'_> {
     /// # Errors
     /// `Conflict` if no id is left; those of reading.
     pub fn next_account(&mut self) -> Result<AccountId, Error> {
-        let in_use = highest_key::<Accounts>(self)?.max(highest_key::<AccountState>(self)?);
+        let in_use = highest_existing_account(self)?;
         let next = self.state.last_account.max(in_use.0).checked_add(1);
         self.state.last_account =
             next.ok_or_else(|| Error::Conflict("there is no account id left".into()))?;
@@ -155,16 +155,26 @@ impl Txn<'_> {
     }
 }
 
-/// Returns the highest account that has a row in a table with one row for each account; 0 if there
-/// is none. Damaged keys do not count.
-fn highest_key<T: table::Table<Key = AccountKey>>(
+/// Returns the highest account id that a row of `accounts` or `account_state` has; 0 if there is
+/// none. Damaged keys do not count.
+pub(in crate::store) fn highest_existing_account(read: &dyn RowReader) -> Result<AccountId, Error> {
+    let highest = |table| highest_account_in(read, table, AccountId(u32::MAX));
+    Ok(highest(Table::Accounts)?.max(highest(Table::AccountState)?))
+}
+
+/// Returns the highest account id up to `most` of a table whose keys begin with an account; 0 if
+/// there is none.
+pub(in crate::store) fn highest_account_in(
     read: &dyn RowReader,
+    table: Table,
+    most: AccountId,
 ) -> Result<AccountId, Error> {
     let mut highest = AccountId::SITE;
-    read.keys_or_damage::<T>(&KeyRange::under(&()).reversed(), |key, _| {
-        let Ok(AccountKey { account }) = key else { return Ok(true) };
-        highest = account;
-        Ok(false)
+    read.scan(table, &[], &after(&[]), true, &mut |key, _| {
+        let id = key.first_chunk().filter(|_| table.check_key(key).is_ok());
+        let id = id.map(|id| AccountId(u32::from_be_bytes(*id))).filter(|id| *id <= most);
+        highest = id.unwrap_or(highest);
+        Ok(id.is_none())
     })?;
     Ok(highest)
 }

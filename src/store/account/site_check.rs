@@ -9,9 +9,10 @@
 //!   an existing account: the check of that account reports them.
 
 use crate::model::{AccountId, AddressRow, Mailbox, ModSeq, ShareNotification};
+use crate::store::account::directory::{highest_account_in, highest_existing_account};
 use crate::store::account::mailboxes_check::MODSEQ_LEAP;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
-use crate::store::engine::{RowReader, Table, after};
+use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::rows::RowCursor;
 use crate::store::repair::check::{CheckObserver, FaultFn, RowFault, RowFix};
@@ -81,15 +82,14 @@ pub(in crate::store) fn site_state_fault(read: &dyn RowReader) -> Result<Option<
 /// rows of the tables whose strays a repair deletes (`RepairMethod::Strays`) do not count, and
 /// neither do ids far above those of all accounts.
 fn highest_account(read: &dyn RowReader) -> Result<AccountId, Error> {
-    let mut highest = highest_in(read, Table::Accounts, AccountId(u32::MAX))?;
-    highest = highest.max(highest_in(read, Table::AccountState, AccountId(u32::MAX))?);
+    let mut highest = highest_existing_account(read)?;
     let most = AccountId(highest.0.saturating_add(MAX_IDS_OF_ERASED));
     let higher =
         |highest: AccountId, id: AccountId| if id > most { highest } else { highest.max(id) };
     // The keys of these tables begin with an account.
     for table in Table::ALL.iter().copied().filter(|table| table.home() == Home::Account) {
         if !matches!(table, Table::Accounts | Table::AccountState) {
-            highest = highest.max(highest_in(read, table, most)?);
+            highest = highest.max(highest_account_in(read, table, most)?);
         }
     }
     let marked = version::accounts_under_repair(read)?.into_iter().map(|(account, _)| account);
@@ -122,19 +122,6 @@ fn highest_account(read: &dyn RowReader) -> Result<AccountId, Error> {
             highest = higher(higher(highest, told.account), by);
         }
         Ok(true)
-    })?;
-    Ok(highest)
-}
-
-/// Returns the highest account id up to `most` of a table whose keys begin with an account; 0 if
-/// there is none.
-fn highest_in(read: &dyn RowReader, table: Table, most: AccountId) -> Result<AccountId, Error> {
-    let mut highest = AccountId::SITE;
-    read.scan(table, &[], &after(&[]), true, &mut |key, _| {
-        let id = key.first_chunk().filter(|_| table.check_key(key).is_ok());
-        let id = id.map(|id| AccountId(u32::from_be_bytes(*id))).filter(|id| *id <= most);
-        highest = id.unwrap_or(highest);
-        Ok(id.is_none())
     })?;
     Ok(highest)
 }

@@ -119,11 +119,11 @@ pub(in crate::store) fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
 /// such backup; `Io` if it is damaged.
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
-    if list_incomplete(dir)?.contains(&id) {
-        return Err(damaged("it lacks a file, was interrupted or is being made".into()));
-    }
     if !list(dir)?.iter().any(|backup| backup.id == id) {
-        return Err(Error::NotFound("backup"));
+        return Err(match list_incomplete(dir)?.contains(&id) {
+            true => damaged("it lacks a file, was interrupted or is being made".into()),
+            false => Error::NotFound("backup"),
+        });
     }
     open(dir)?.verify_backup(id).map_err(|error| damaged(error.to_string()))?;
     let meta = fs::read_to_string(dir.join("meta").join(id.to_string()))
