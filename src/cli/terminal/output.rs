@@ -124,6 +124,11 @@ pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
     UtcMillis::parse_rfc3339(date).map_or_else(String::new, |at| at.local(zone))
 }
 
+/// Writes a number with the noun that it counts.
+pub(in crate::cli) fn counted(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}
+
 /// Returns a number of bytes in B, KiB or MiB, rounded down.
 #[must_use]
 pub(in crate::cli) fn size(bytes: u64) -> String {

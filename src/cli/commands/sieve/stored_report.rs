@@ -111,7 +111,7 @@ impl StoredCounts {
         let mut warnings: Vec<(&String, &u64)> = self.warnings.iter().collect();
         warnings.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         lines.extend(warnings.into_iter().map(|(warning, count)| {
-            format!("{warning} ({count} {})", if *count == 1 { "message" } else { "messages" })
+            format!("{warning} ({})", output::counted(*count, "message", "messages"))
         }));
         if self.other_warnings > 0 {
             lines.push(format!("other warnings: {}; --json has all", self.other_warnings));

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::folder::Folder;
 use super::layout::{ExportStatus, ExportTarget, Layout};
-use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT, counted};
+use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
@@ -289,8 +289,8 @@ fn report(
         return;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let messages = counted(counts.written, "message", "messages");
-    let mailboxes = counted(counts.mailboxes as u64, "mailbox", "mailboxes");
+    let messages = output::counted(counts.written, "message", "messages");
+    let mailboxes = output::counted(counts.mailboxes as u64, "mailbox", "mailboxes");
     let mut line = format!("{messages} of {mailboxes} {would}written");
     for (count, what) in [
         (counts.already_there, "there already"),

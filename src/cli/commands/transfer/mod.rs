@@ -84,10 +84,6 @@ pub struct ExportArgs {
     pub path: PathBuf,
 }
 
-fn counted(count: u64, singular: &str, plural: &str) -> String {
-    format!("{count} {}", if count == 1 { singular } else { plural })
-}
-
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cli::commands::transfer::ImportArgs;
 use crate::cli::commands::transfer::scripts::ScriptResult;
-use crate::cli::commands::transfer::{ImportArgs, counted};
 use crate::cli::control::CommandContext;
 use crate::cli::exit::Failure;
 use crate::cli::terminal::output;
@@ -106,8 +106,8 @@ impl ImportCounts {
         }
         self.scripts.iter().for_each(|script| script.write(args.dry_run));
         let would = if args.dry_run { "would be " } else { "" };
-        let messages = counted(self.added, "message", "messages");
-        let mailboxes = counted(self.mailboxes as u64, "mailbox", "mailboxes");
+        let messages = output::counted(self.added, "message", "messages");
+        let mailboxes = output::counted(self.mailboxes as u64, "mailbox", "mailboxes");
         let mut line = format!("{messages} {would}imported from {mailboxes}");
         for (count, what) in [
             (self.joined, "added to one more mailbox"),
