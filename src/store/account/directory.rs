@@ -10,7 +10,9 @@ use crate::store::row::Row as _;
 #[cfg(any(test, feature = "internals"))]
 use crate::store::row::{AccountStateRow, RowFormat as _};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{AccountKey, AddressKey, SharedKey};
+#[cfg(any(test, feature = "internals"))]
+use crate::store::table::keys::AccountKey;
+use crate::store::table::keys::{AddressKey, SharedKey};
 use crate::store::table::{self, AccountState, Accounts, Addresses, Shared, Uploads, decode_key};
 use crate::store::txn::Txn;
 
