@@ -35,9 +35,12 @@ struct Cell {
     cpu: f64,
     p50: f64,
     p99: f64,
-    /// Bytes written for each delivery, by the program.
+    /// Bytes written for each delivery, by the program. The kernel counts a folio as a whole if a
+    /// part of it was changed.
     written: f64,
-    /// Flushes of the block device for each delivery.
+    /// Bytes written for each delivery and flushes, by the block device: also for the metadata of
+    /// the file system, and for other programs.
+    disk: f64,
     flushes: f64,
     resident: f64,
 }
@@ -73,7 +76,7 @@ pub(crate) fn run(options: &Options) {
             println!(
                 "{:>10}: {:>8.0}/s ({least:.0}–{most:.0})  {:.3} of the sink  \
                  {:.3} CPU s per 1,000  p50 {:.2} ms  p99 {:.2} ms  \
-                 {:.1} KB written  {:.2} flushes  resident {:.0} MB",
+                 {:.1} KB written  {:.1} KB to the disk  {:.2} flushes  resident {:.0} MB",
                 peer.name,
                 of(|cell| cell.rate),
                 of(|cell| cell.rate) / sink.max(1.0),
@@ -81,6 +84,7 @@ pub(crate) fn run(options: &Options) {
                 of(|cell| cell.p50),
                 of(|cell| cell.p99),
                 of(|cell| cell.written) / 1000.0,
+                of(|cell| cell.disk) / 1000.0,
                 of(|cell| cell.flushes),
                 of(|cell| cell.resident),
             );
@@ -93,10 +97,9 @@ fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
     // Warms up connections, caches and the first memtable, with numbers that the measured run does
     // not reach.
     Load { time: Duration::from_secs(1), ..load.clone() }.run(&service, 1 << 40);
-    let (before, flushes) = (service.usage(), device_flushes(dir));
+    let (before, disk) = (service.usage(), Disk::of(dir));
     let measured = load.run(&service, 0);
-    let used = service.usage().since(&before);
-    let flushes = device_flushes(dir).saturating_sub(flushes);
+    let (used, disk_after) = (service.usage().since(&before), Disk::of(dir));
     service.stop();
     let n = measured.deliveries.max(1) as f64;
     assert_eq!(measured.refused, 0, "{} refused mail", peer.name);
@@ -106,20 +109,34 @@ fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
         p50: measured.quantile(0.5),
         p99: measured.quantile(0.99),
         written: used.written as f64 / n,
-        flushes: flushes as f64 / n,
+        disk: disk_after.written.saturating_sub(disk.written) as f64 / n,
+        flushes: disk_after.flushes.saturating_sub(disk.flushes) as f64 / n,
         resident: used.resident as f64 / 1e6,
     }
 }
 
-/// Returns the flushes of the block device with this directory; 0 if the kernel does not say.
-fn device_flushes(dir: &Path) -> u64 {
-    use std::os::linux::fs::MetadataExt as _;
-    let device = std::fs::metadata(dir).map_or(0, |found| found.st_dev());
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let stat = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat"));
-    // Field 16 counts the flushes (Documentation/block/stat.rst of the kernel).
-    let stat = stat.unwrap_or_default();
-    stat.split_whitespace().nth(15).and_then(|text| text.parse().ok()).unwrap_or(0)
+/// What a block device has done since the system was started. Zeros if the kernel does not say.
+struct Disk {
+    /// In bytes.
+    written: u64,
+    flushes: u64,
+}
+
+impl Disk {
+    /// The device with this directory.
+    fn of(dir: &Path) -> Self {
+        use std::os::linux::fs::MetadataExt as _;
+        let device = std::fs::metadata(dir).map_or(0, |found| found.st_dev());
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let stat = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat"));
+        let stat = stat.unwrap_or_default();
+        let field = |number: usize| {
+            stat.split_whitespace().nth(number - 1).and_then(|text| text.parse().ok()).unwrap_or(0)
+        };
+        // Field 7 has sectors of 512 bytes, and field 16 the flushes (Documentation/block/stat.rst
+        // of the kernel).
+        Self { written: field(7) * 512, flushes: field(16) }
+    }
 }
 
 /// The median of a figure over all rounds; of an even number of rounds the upper one of the two in
