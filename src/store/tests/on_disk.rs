@@ -104,6 +104,8 @@ fn a_cut_last_frame_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
     // dropped; all before it stays.
     let last = segments_of(cut.path()).pop().unwrap();
     let mut bytes = std::fs::read(&last).unwrap();
+    // Without the zeros that were written ahead.
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1);
     std::fs::write(&last, &bytes[..bytes.len() - 9]).unwrap();
     let store = open(cut.path()).unwrap();
     assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);

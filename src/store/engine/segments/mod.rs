@@ -106,6 +106,13 @@ impl State {
         self.last_id = next.ok_or_else(|| io::Error::other("no segment id is left"))?;
         Ok(self.last_id)
     }
+
+    /// Has nothing more appended to the active segment, and appends to this one, if any.
+    fn replace_active(&mut self, next: Option<(Arc<Segment>, Arc<File>)>) {
+        if let Some((segment, file)) = std::mem::replace(&mut self.active, next) {
+            segment.cut_zeros(&file);
+        }
+    }
 }
 
 /// What was appended and is not synced.
@@ -267,7 +274,7 @@ impl Segments {
         }
         let segment = Arc::new(Segment::new(id, path, FILE_HEADER_BYTES));
         state.segments.insert(id.id, Arc::clone(&segment));
-        state.active = Some((segment, Arc::new(file)));
+        state.replace_active(Some((segment, Arc::new(file))));
         Ok(())
     }
 
@@ -275,7 +282,7 @@ impl Segments {
     pub(in crate::store) fn seal_active(&self, min_bytes: u64) {
         let mut state = self.state.write();
         if state.active.as_ref().is_some_and(|(active, _)| active.end() >= min_bytes) {
-            state.active = None;
+            state.replace_active(None);
         }
     }
 
@@ -291,6 +298,7 @@ impl Segments {
         }
         let dirty = std::mem::take(&mut *self.unsynced.lock());
         for (segment, file) in dirty.segments {
+            segment.before_sync(&file, self.max_bytes);
             #[cfg(test)]
             let finished = segment.places.lock().finished();
             file.sync_data().map_err(|error| {
@@ -442,6 +450,12 @@ impl Segments {
     /// Syncs since the segments were opened.
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        self.state.get_mut().replace_active(None);
     }
 }
 

@@ -1,7 +1,16 @@
-//! Gives each call of `append` its place in the file of a segment.
+//! Gives each call of `append` its place in the file of a segment, and prepares the file for what
+//! will be appended.
+//!
+//! - A write to space that the file system has not given to the file changes its metadata, and the
+//!   sync must write these, too: it then takes half as long again as one that finds the place
+//!   written already, and may wait for other files. So space is taken ahead (`allocate`), and while
+//!   syncs are small, zeros are written ahead (`before_sync`).
+//! - Under load a sync has the bytes of many commits, and to write all of them twice would cost more
+//!   than the metadata.
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +21,13 @@ use super::file::{FILE_HEADER_BYTES, SegmentId};
 
 /// Space that is taken from the disk at once.
 const ALLOCATED_BYTES: u64 = 8 << 20;
+/// Zeros that are written ahead at once.
+const ZEROED_BYTES: u64 = 256 << 10;
+/// A sync is small if no more bytes than this were appended for it: about as many as the file
+/// system writes for the metadata.
+const SMALL_SYNC_BYTES: u64 = 16 << 10;
+/// So many small syncs must follow each other before zeros are written ahead.
+const SMALL_SYNCS: u32 = 8;
 /// How long a backup waits before it looks again whether a value is written.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -30,10 +46,17 @@ pub(super) struct Segment {
 /// The places in a segment that were given to calls of `append`.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Where the last place ends: at the end of the file, if all places are written.
+    /// Where the last place ends: at the end of the file, if all places are written. There may be
+    /// zeros behind it.
     pub(super) end: u64,
     /// Where the places begin that are still being written. A writer removes its place at the end.
     pub(super) unfinished: BTreeSet<u64>,
+    /// The file has zeros from `end` up to this place, unless `end` is behind it.
+    zeroed: u64,
+    /// Where the last place ended at the last sync.
+    end_at_sync: u64,
+    /// The number of small syncs since the last one that was not small.
+    small_syncs: u32,
 }
 
 impl Segment {
@@ -42,7 +65,13 @@ impl Segment {
         Self {
             id,
             path,
-            places: Mutex::new(Places { end, unfinished: BTreeSet::new() }),
+            places: Mutex::new(Places {
+                end,
+                unfinished: BTreeSet::new(),
+                zeroed: end,
+                end_at_sync: end,
+                small_syncs: 0,
+            }),
             allocated: AtomicU64::new(end),
             #[cfg(test)]
             synced: AtomicU64::new(end),
@@ -73,6 +102,40 @@ impl Segment {
             // If this fails, the write itself takes the space that it needs.
             let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
             let _unused = rustix::fs::fallocate(file, keep, allocated, next - allocated);
+        }
+    }
+
+    /// Writes zeros behind the last place, if syncs are small and the zeros come to their end. The
+    /// sync that follows makes the zeros durable, too. No place is given meanwhile. Nothing is
+    /// written behind `max_bytes`.
+    pub(super) fn before_sync(&self, file: &File, max_bytes: u64) {
+        let mut places = self.places.lock();
+        let bytes = places.end.saturating_sub(places.end_at_sync);
+        places.end_at_sync = places.end;
+        places.small_syncs =
+            if bytes > SMALL_SYNC_BYTES { 0 } else { places.small_syncs.saturating_add(1) };
+        let begin = places.end.max(places.zeroed);
+        let end = max_bytes.min(places.end.saturating_add(ZEROED_BYTES));
+        if places.small_syncs < SMALL_SYNCS
+            || places.zeroed >= places.end.saturating_add(SMALL_SYNC_BYTES)
+            || begin >= end
+        {
+            return;
+        }
+        self.allocate(file, end);
+        // If this fails, the place is written as if there were no zeros.
+        let zeros = vec![0; usize::try_from(end - begin).unwrap_or(0)];
+        if file.write_all_at(&zeros, begin).is_ok() {
+            places.zeroed = end;
+        }
+    }
+
+    /// Ends the file where the last place ends. Nothing may be appended after this, except what an
+    /// earlier call of `append` is about to.
+    pub(super) fn cut_zeros(&self, file: &File) {
+        let mut places = self.places.lock();
+        if places.zeroed > places.end && file.set_len(places.end).is_ok() {
+            places.zeroed = places.end;
         }
     }
 

@@ -237,6 +237,51 @@ fn nothing_behind_an_unfinished_value_counts_as_synced() {
 }
 
 #[test]
+fn zeros_are_ahead_while_syncs_are_small_and_are_cut_off_at_the_end() {
+    let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let segments = open(dir.path());
+    let length = || fs::metadata(&files(dir.path())[0]).unwrap().len();
+    let zeros = |segments: &Segments| length() - segments.log_end().offset;
+    let mut places = vec![segments.log_end()];
+    let mut append = |number: u64, bytes: usize| {
+        places.push(segments.append_log(LogKind::Rows, number, &value(bytes, 3)).unwrap());
+        segments.sync().unwrap();
+    };
+    for number in 1..8 {
+        append(number, 1000);
+        assert_eq!(zeros(&segments), 0, "seven small syncs may be chance");
+    }
+    append(8, 1000);
+    assert_eq!(zeros(&segments), 256 << 10);
+    // Further frames are written over the zeros, and new zeros come before the old ones end.
+    for number in 9..400 {
+        append(number, 1000);
+        assert!(zeros(&segments) > 8 << 10, "{number}");
+    }
+    // Many bytes at once do not end in zeros.
+    for number in 400..420 {
+        append(number, 20_000);
+    }
+    assert_eq!(zeros(&segments), 0);
+    for number in 420..430 {
+        append(number, 1000);
+    }
+    assert!(zeros(&segments) > 0);
+    // A process that is killed leaves the zeros.
+    fs::create_dir(crashed.path().join(DIRECTORY)).unwrap();
+    let file = files(dir.path())[0].clone();
+    fs::copy(&file, crashed.path().join(DIRECTORY).join(file.file_name().unwrap())).unwrap();
+    let end = segments.log_end().offset;
+    drop(segments);
+    assert_eq!(length(), end);
+    for dir in [&dir, &crashed] {
+        let found = log_frames(&open(dir.path()), places[0]).unwrap();
+        assert_eq!(found.len(), 429);
+        assert!(found.iter().zip(1..).all(|((number, _), wanted)| *number == wanted));
+    }
+}
+
+#[test]
 fn no_sync_succeeds_after_a_failed_one() {
     let dir = tempfile::tempdir().unwrap();
     let segments = open(dir.path());
