@@ -12,6 +12,8 @@ use crate::store::engine::Table;
 use crate::store::table::Tuning;
 
 const MIB: usize = 1 << 20;
+/// See `special_options`.
+const REWRITE_DELAY_SECONDS: u32 = 24 * 60 * 60;
 
 /// Returns the options of the database, and a column family for each table and for the position of
 /// the journal.
@@ -66,7 +68,7 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     if table.has_tuning(Tuning::ByKey) {
         blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
-    let mut options = insertion_hints(table);
+    let mut options = special_options(table);
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(settings.memtable_bytes);
     options.set_max_write_buffer_number(4);
@@ -112,29 +114,34 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     options
 }
 
-/// Returns the default options, with hints for insertions into the table in memory if rows come in
-/// order: RocksDB then begins to look for the place of a row where the one before it was inserted.
-/// Each different beginning of a key takes about 200 bytes in the table in memory.
-fn insertion_hints(table: Table) -> rocksdb::Options {
+/// Returns options of a table that the binding has no functions for.
+///
+/// - If rows come in order, there are hints for insertions into the table in memory: RocksDB then
+///   begins to look for the place of a row where the one before it was inserted. Each different
+///   beginning of a key takes about 200 bytes in the table in memory.
+/// - RocksDB writes a file again as soon as no snapshot needs its sequence numbers any more, to leave
+///   them out. With a delay, most files are merged for other reasons before that. Otherwise it would
+///   write each flushed file of a new store twice.
+fn special_options(table: Table) -> rocksdb::Options {
+    let mut text = format!("bottommost_file_compaction_delay={REWRITE_DELAY_SECONDS}");
     let prefix = table.tunings().iter().find_map(|tuning| match tuning {
         Tuning::OrderedAfter(bytes) => Some(*bytes),
         _ => None,
     });
-    prefix.map_or_else(rocksdb::Options::default, |bytes| {
-        default_options_with(&format!(
-            "memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes}"
-        ))
-    })
+    if let Some(bytes) = prefix {
+        text += &format!(";memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes}");
+    }
+    default_options_with(&text)
 }
 
-/// Returns the default options with one that the binding has no function for. It must be one
-/// without which everything is the same but slower.
+/// Returns the default options with some that the binding has no functions for. They must be such
+/// that without them everything is the same but slower.
 fn default_options_with(option: &str) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     match options.get_options_from_string(option) {
         Ok(changed) => changed,
         Err(error) => {
-            tracing::warn!(option, %error, "an option of RocksDB is not set");
+            tracing::warn!(option, %error, "options of RocksDB are not set");
             options
         }
     }
