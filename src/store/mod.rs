@@ -84,7 +84,7 @@ pub struct Options {
     pub min_segment_value: usize,
     /// The most flushes and compactions that the engine runs at once.
     pub jobs: u32,
-    /// How long the committer waits for more commits when several callers write at once.
+    /// How long the committer waits, at most, for as many commits as the last group had.
     pub hold: Duration,
     /// Whether a caller writes its commit itself if there are no others.
     pub writes_alone: bool,
@@ -144,7 +144,7 @@ impl Default for Options {
             segment_bytes: 256 << 20,
             min_segment_value: 1 << 10,
             jobs: default_jobs(),
-            hold: Duration::from_millis(1),
+            hold: Duration::from_micros(500),
             writes_alone: true,
             repeat_pause: Duration::from_millis(50),
             ranked_above: None,
@@ -417,7 +417,7 @@ impl Store {
     }
 
     /// Has `listener` called with every durable change that this process writes, before the ticket
-    /// of its commit is ready. `listener` runs on the committer's thread, or within a call of
+    /// of its commit is ready. `listener` runs on a thread of the committer, or within a call of
     /// `commit`: it must be quick, must not wait for a ticket, and must take no lock that a caller
     /// of `commit` holds.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {

@@ -29,6 +29,8 @@ mod listings;
 mod mailboxes;
 mod notes;
 mod objects;
+#[cfg(feature = "rocksdb")]
+mod overlapping;
 mod rest;
 mod scripts;
 #[cfg(feature = "rocksdb")]

@@ -1,17 +1,22 @@
-//! The committer: one thread that writes the queued batches in groups, each with one sync, and
-//! redeems their tickets. A commit that comes alone is written by its caller (`alone`).
+//! The committer: threads that write the queued batches in groups, each with one sync, and redeem
+//! their tickets. A commit that comes alone is written by its caller (`alone`).
 //!
+//! - While the rows of one group go to the tables, the next group may be made durable by the other
+//!   thread (`Engine::write_overlapping`). The groups are redeemed in their order (`Turns`).
 //! - A batch is queued under the account's lock, so the batches of an account are queued in the
 //!   order of their change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
-//! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
+//! - `Full` and `Away` fail one group of commits, and the one that overlaps with it. Any other failed
+//!   write poisons the store.
 //! - If other processes share the engine, each commit waits for its write before it returns.
 
 mod alone;
 mod group;
+mod queue;
 mod shared_rows;
 mod ticket;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -22,9 +27,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
+use self::queue::CommitQueue;
 pub(in crate::store) use self::shared_rows::SharedRows;
 pub use self::ticket::Ticket;
 use self::ticket::WriteResult;
+use self::turns::Turns;
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
 use crate::store::engine::segments::SegmentGuard;
 use crate::store::engine::typed::KeyRange;
@@ -38,6 +45,8 @@ use crate::store::{Options, Thresholds, version};
 
 /// How often a change that another process overtook is run again, at most.
 const MAX_REPEATS: u32 = 8;
+/// One thread can make a group durable while the other writes the one before to the tables.
+const THREADS: usize = 2;
 
 #[derive(Debug, Default)]
 struct AccountQueue {
@@ -79,10 +88,10 @@ type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 /// The store's handle on the committer. Dropping it waits until the queue is written.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
 }
 
-/// What the callers of commits and the committer's thread share.
+/// What the callers of commits and the committer's threads share.
 struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
@@ -90,6 +99,9 @@ struct CommitterState {
     /// The number of commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
+    /// Is notified when there are as many commits as `CommitQueue::awaited`.
+    filled: Condvar,
+    turns: Turns,
     listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that only their repair may write.
     under_repair: RwLock<BTreeSet<AccountId>>,
@@ -115,17 +127,6 @@ enum CommitKind {
     Repair,
 }
 
-#[derive(Default)]
-struct CommitQueue {
-    commits: VecDeque<QueuedCommit>,
-    /// Whether a group is being written, by the committer's thread or by a caller.
-    is_writing: bool,
-    /// The number of commits in the last group.
-    last_len: usize,
-    /// Whether no further commit is queued: the store is being closed, or a write panicked.
-    closed: bool,
-}
-
 impl std::fmt::Debug for Committer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Committer")
@@ -135,7 +136,7 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    /// Starts the committer's thread. `under_repair` are the accounts with an unfinished repair.
+    /// Starts the committer's threads. `under_repair` are the accounts with an unfinished repair.
     pub(in crate::store) fn start(
         engine: Arc<dyn Engine>,
         options: &Options,
@@ -148,6 +149,8 @@ impl Committer {
             queue: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             wake: Condvar::new(),
+            filled: Condvar::new(),
+            turns: Turns::default(),
             listeners: RwLock::default(),
             under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
@@ -158,16 +161,20 @@ impl Committer {
             ranking,
             thresholds: options.thresholds,
         });
-        let state = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
-            // After a panic, waiting sessions must get an error, and the watchdog must notice.
-            if std::panic::catch_unwind(AssertUnwindSafe(|| state.run())).is_err() {
-                state.give_up();
-            }
-        });
-        let thread =
-            thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let mut committer = Self { shared, threads: Vec::new() };
+        for _ in 0..THREADS {
+            let state = Arc::clone(&committer.shared);
+            let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
+                // After a panic, waiting sessions must get an error, and the watchdog must notice.
+                if std::panic::catch_unwind(AssertUnwindSafe(|| state.run())).is_err() {
+                    state.give_up();
+                }
+            });
+            let thread = thread
+                .map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
+            committer.threads.push(thread);
+        }
+        Ok(committer)
     }
 
     pub(in crate::store) fn ranking(&self) -> Ranking {
@@ -364,8 +371,8 @@ impl Committer {
         let commit = QueuedCommit { parts, _guard: message.guard.clone(), result: sender };
         let alone = self.shared.push(commit);
         drop(locks);
-        if let Some(commit) = alone {
-            self.shared.write_alone(commit);
+        if let Some(group) = alone {
+            self.shared.write_alone(group);
         }
         (results, Ticket::waiting(receiver))
     }
@@ -421,8 +428,11 @@ impl Drop for Committer {
     fn drop(&mut self) {
         self.shared.queue.lock().closed = true;
         self.shared.wake.notify_all();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the committer thread panicked");
+        self.shared.filled.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the committer panicked");
+            }
         }
     }
 }
@@ -467,26 +477,9 @@ impl CommitterState {
         queue.closed = true;
         queue.commits.clear();
         self.wake.notify_all();
-    }
-
-    /// Queues a commit, or returns it for `write_alone`. If the store is closed, drops it: then its
-    /// ticket fails.
-    fn push(&self, commit: QueuedCommit) -> Option<QueuedCommit> {
-        let mut queue = self.queue.lock();
-        if queue.closed {
-            return None;
-        }
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if self.writes_alone && queue.is_quiet() {
-            queue.is_writing = true;
-            return Some(commit);
-        }
-        queue.commits.push_back(commit);
-        // A writer looks at the queue when it has written (`end_write`).
-        if queue.commits.len() == 1 && !queue.is_writing {
-            self.wake.notify_one();
-        }
-        None
+        self.filled.notify_all();
+        drop(queue);
+        self.turns.abandon();
     }
 
     /// Sleeps for a random part of `repeat_pause`, so that processes that were overtaken by the

@@ -1,9 +1,11 @@
-//! The loop of the committer's thread: takes a group of queued commits, writes it, and redeems the
+//! The loop of the committer's threads: takes a group of queued commits, writes it, and redeems the
 //! tickets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use super::queue::Group;
 use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
 use crate::store::engine::Batch;
 use crate::store::error::Error;
@@ -14,62 +16,74 @@ const MAX_GROUP_BYTES: usize = 32 << 20;
 impl CommitterState {
     pub(super) fn run(&self) {
         while let Some(group) = self.take() {
-            let len = group.len();
             self.write(group);
-            self.end_write(len);
         }
     }
 
-    /// Takes queued commits until they have `MAX_GROUP_BYTES`. Waits while the queue is empty or a
-    /// caller writes; returns `None` if the store is closed and the queue is empty. The wait for a
-    /// caller ends with `end_write`, or, if the caller panics, with `give_up`, which empties the
-    /// queue.
+    /// Takes queued commits until they have `MAX_GROUP_BYTES`. Waits while the queue is empty or no
+    /// group may begin; returns `None` if the store is closed and the queue is empty. The wait for
+    /// another group ends with `begin_next` or `end`, or, if its writer panics, with `give_up`,
+    /// which empties the queue.
     ///
-    /// If the last group had several commits, or several are queued, more are likely to come within
-    /// `Options::hold`, and the write waits for them.
-    fn take(&self) -> Option<Vec<QueuedCommit>> {
+    /// If the last group had several commits, as many are likely to come again, and the write waits
+    /// for them, up to `Options::hold`.
+    fn take(&self) -> Option<Group> {
         let mut queue = self.queue.lock();
-        while queue.commits.is_empty() || queue.is_writing {
+        while queue.commits.is_empty() || !queue.may_begin() {
             if queue.closed && queue.commits.is_empty() {
                 return None;
             }
             self.wake.wait(&mut queue);
         }
-        if !self.group_delay.is_zero()
-            && !queue.closed
-            && queue.last_len.max(queue.commits.len()) > 1
-        {
-            drop(queue);
-            std::thread::sleep(self.group_delay);
-            queue = self.queue.lock();
+        let number = queue.begin();
+        queue.awaited = queue.last_len;
+        let until = Instant::now() + self.group_delay;
+        while queue.commits.len() < queue.awaited && !queue.closed {
+            if self.filled.wait_until(&mut queue, until).timed_out() {
+                break;
+            }
         }
-        let (mut group, mut bytes) = (Vec::new(), 0);
+        let (mut commits, mut bytes) = (Vec::new(), 0);
         while bytes < MAX_GROUP_BYTES
             && let Some(commit) = queue.commits.pop_front()
         {
             bytes += commit.byte_len();
-            group.push(commit);
+            commits.push(commit);
         }
-        queue.is_writing = true;
-        Some(group)
+        Some(Group { number, commits })
     }
 
-    /// Lets the next group be written, after one of `len` commits.
-    pub(super) fn end_write(&self, len: usize) {
-        self.in_flight.fetch_sub(len, Ordering::Relaxed);
+    /// Lets the next group begin, after one of `len` commits was made durable.
+    fn begin_next(&self, len: usize) {
         let mut queue = self.queue.lock();
         queue.is_writing = false;
         queue.last_len = len;
-        if !queue.commits.is_empty() {
+        if !queue.commits.is_empty() && queue.may_begin() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Ends a group of `len` commits whose tickets are redeemed.
+    fn end(&self, len: usize) {
+        self.in_flight.fetch_sub(len, Ordering::Relaxed);
+        self.turns.pass();
+        let mut queue = self.queue.lock();
+        queue.running -= 1;
+        if queue.running == 0 {
+            self.engine.end_overlap();
+            queue.is_failing = false;
+        }
+        if !queue.commits.is_empty() && queue.may_begin() {
             self.wake.notify_one();
         }
     }
 
     /// Writes a group of commits, and redeems their tickets.
-    pub(super) fn write(&self, group: Vec<QueuedCommit>) {
+    pub(super) fn write(&self, group: Group) {
+        let len = group.commits.len();
         // In order, because a commit that fails makes later ones of its accounts fail, too.
-        let mut current = Vec::with_capacity(group.len());
-        for commit in group {
+        let mut current = Vec::with_capacity(len);
+        for commit in group.commits {
             if commit.is_current() {
                 current.push(commit);
             } else {
@@ -77,7 +91,16 @@ impl CommitterState {
                 self.fail(commit, Ok(accounts));
             }
         }
-        match self.write_batches(&current) {
+        let mut has_begun_next = false;
+        let written = self.write_batches(&current, &mut || {
+            has_begun_next = true;
+            self.begin_next(len);
+        });
+        if written.is_err() {
+            self.queue.lock().is_failing = true;
+        }
+        self.turns.wait_for(group.number);
+        match written {
             Ok(stale) => current.into_iter().for_each(|commit| self.redeem(commit, &stale)),
             Err(error) => {
                 if !matches!(error, Error::Full | Error::Away(_) | Error::Poisoned(_)) {
@@ -91,16 +114,25 @@ impl CommitterState {
                 current.into_iter().for_each(|commit| self.fail(commit, Err(error.clone())));
             }
         }
+        if !has_begun_next {
+            self.begin_next(len);
+        }
+        self.end(len);
     }
 
     /// Writes the batches of all commits, and returns the stale ones, of which nothing was written.
-    fn write_batches(&self, commits: &[QueuedCommit]) -> Result<Vec<Arc<Batch>>, Error> {
+    /// `next` is that of `Engine::write_overlapping`.
+    fn write_batches(
+        &self,
+        commits: &[QueuedCommit],
+        next: &mut dyn FnMut(),
+    ) -> Result<Vec<Arc<Batch>>, Error> {
         let mut batches: Vec<Arc<Batch>> =
             commits.iter().flat_map(QueuedCommit::batches).cloned().collect();
         let stale = match self.poison.get() {
             Some(error) => return Err(error.clone()),
             None if batches.is_empty() => return Ok(Vec::new()),
-            None => self.engine.write(&batches)?,
+            None => self.engine.write_overlapping(&batches, next)?,
         };
         let mut at = 0;
         batches.retain(|_| {
@@ -216,7 +248,7 @@ mod tests {
                 let state = &store.0.committer.shared;
                 state.queue.lock().closed = true;
                 state.wake.notify_all();
-                // The committer's thread looks at the queue meanwhile.
+                // The committer's threads look at the queue meanwhile.
                 std::thread::sleep(Duration::from_millis(100));
             }
         });
