@@ -109,7 +109,7 @@ fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
         p50: measured.quantile(0.5),
         p99: measured.quantile(0.99),
         written: used.written as f64 / n,
-        disk: disk_after.written.saturating_sub(disk.written) as f64 / n,
+        disk: disk_after.written_bytes.saturating_sub(disk.written_bytes) as f64 / n,
         flushes: disk_after.flushes.saturating_sub(disk.flushes) as f64 / n,
         resident: used.resident as f64 / 1e6,
     }
@@ -117,8 +117,7 @@ fn measure(peer: &Peer, load: &Load, dir: &Path) -> Cell {
 
 /// What a block device has done since the system was started. Zeros if the kernel does not say.
 struct Disk {
-    /// In bytes.
-    written: u64,
+    written_bytes: u64,
     flushes: u64,
 }
 
@@ -135,7 +134,7 @@ impl Disk {
         };
         // Field 7 has sectors of 512 bytes, and field 16 the flushes (Documentation/block/stat.rst
         // of the kernel).
-        Self { written: field(7) * 512, flushes: field(16) }
+        Self { written_bytes: field(7) * 512, flushes: field(16) }
     }
 }
 

@@ -91,8 +91,13 @@ pub(super) fn fold_index_by(
     sizes: &FoldSizes,
 ) -> Result<bool, Error> {
     let Some(piece) = store.snapshot().next_fold_piece(account, sizes)? else { return Ok(false) };
-    let (_, ticket) = store.commit(account, |txn| txn.write_folds(&piece))?;
-    ticket.wait_blocking()?;
+    for part in piece.parts(sizes.piece) {
+        let (is_written, ticket) = store.commit(account, |txn| txn.write_folds(&part))?;
+        ticket.wait_blocking()?;
+        if !is_written {
+            break;
+        }
+    }
     Ok(true)
 }
 

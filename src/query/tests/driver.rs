@@ -388,10 +388,12 @@ impl TestDriver {
             let Some(piece) = self.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap() else {
                 return;
             };
-            let (written, ticket) =
-                self.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
-            ticket.wait_blocking().unwrap();
-            assert!(written, "nobody else changes the account");
+            for part in piece.parts(sizes.piece) {
+                let (written, ticket) =
+                    self.store.commit(ACCOUNT, |txn| txn.write_folds(&part)).unwrap();
+                ticket.wait_blocking().unwrap();
+                assert!(written, "nobody else changes the account");
+            }
         }
     }
 

@@ -91,9 +91,11 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
 /// Writes the next piece of a fold or merge. Returns `false` if there is nothing to fold.
 pub(super) fn fold_step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
     let Some(piece) = store.snapshot().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
-    let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&piece))?;
-    ticket.wait_blocking()?;
-    assert!(written, "nobody else changes the account");
+    for part in piece.parts(sizes.piece) {
+        let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&part))?;
+        ticket.wait_blocking()?;
+        assert!(written, "nobody else changes the account");
+    }
     Ok(true)
 }
 

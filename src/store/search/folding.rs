@@ -31,7 +31,8 @@ pub struct FoldSizes {
     pub block: usize,
     /// The number of folds of a level that are merged into one of the next level.
     pub fan: usize,
-    /// Bytes after which a piece of a merge ends; it may be some blocks larger.
+    /// Bytes after which a piece of a merge, or a part of a new fold, ends; it may be some blocks
+    /// larger.
     pub piece: usize,
     /// The level whose folds are not merged. The first level is 0.
     pub last_level: u8,
@@ -44,7 +45,7 @@ impl Default for FoldSizes {
             row_bytes: 4 << 20,
             block: 8192,
             fan: 16,
-            piece: 256 << 10,
+            piece: 128 << 10,
             last_level: 2,
         }
     }
@@ -67,14 +68,47 @@ pub struct FoldPiece {
     /// Rows of `search_folds` to write, without the list.
     pub(in crate::store) puts: Vec<(FoldKey, Vec<u8>)>,
     pub(in crate::store) deletes: Vec<FoldKey>,
-    /// Emails whose token rows are deleted.
+    /// Emails whose token rows are deleted, newest first.
     pub(in crate::store) folded: Vec<EmailId>,
+    /// The fold that the piece makes of token rows.
+    new: Option<FoldId>,
 }
 
 impl FoldPiece {
     pub(in crate::store) fn of(before: &Folds) -> Self {
         let (before, after) = (before.clone(), before.clone());
-        Self { before, after, puts: Vec::new(), deletes: Vec::new(), folded: Vec::new() }
+        let (puts, deletes, folded) = (Vec::new(), Vec::new(), Vec::new());
+        Self { before, after, puts, deletes, folded, new: None }
+    }
+
+    /// Divides a piece that makes a fold of token rows into parts with about this many bytes, which
+    /// must be written one after the other: a write of the whole would hold up others. Until the
+    /// last part is written the fold counts as dropped, so what a kill leaves of it is deleted.
+    /// Another piece is its only part.
+    #[must_use]
+    pub fn parts(self, bytes: usize) -> Vec<Self> {
+        let Some(new) = self.new else { return vec![self] };
+        let mut unfinished = self.before.clone();
+        unfinished.last = self.after.last;
+        unfinished.dropped.push(new);
+        let mut parts = vec![Self::of(&self.before)];
+        let mut part_bytes = 0;
+        for (key, value) in self.puts {
+            if part_bytes >= bytes {
+                parts.push(Self::of(&unfinished));
+                part_bytes = 0;
+            }
+            part_bytes += value.len();
+            parts.last_mut().map(|part| part.puts.push((key, value)));
+        }
+        let last = parts.len() - 1;
+        for (at, part) in parts.iter_mut().enumerate() {
+            part.after.clone_from(if at == last { &self.after } else { &unfinished });
+        }
+        if let Some(last) = parts.last_mut() {
+            last.folded = self.folded;
+        }
+        parts
     }
 
     /// Adds a row of emails of a fold, of which the first has the ordinal `first`.
@@ -181,6 +215,7 @@ impl Snapshot<'_> {
             knows_delivery: true,
         });
         piece.folded = ids;
+        piece.new = Some(id);
         Ok(Some(piece))
     }
 

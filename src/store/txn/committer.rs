@@ -2,21 +2,21 @@
 //! their tickets. A commit that comes alone is written by its caller (`alone`).
 //!
 //! - While the rows of one group go to the tables, the next group may be made durable by the other
-//!   thread (`Engine::write_overlapping`). The groups are redeemed in their order (`Turns`).
+//!   thread (`Engine::write_overlapping`). The groups are redeemed in their order (`GroupOrder`).
 //! - A batch is queued under the account's lock, so the batches of an account are queued in the
 //!   order of their change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
-//! - `Full` and `Away` fail one group of commits, and the one that overlaps with it. Any other failed
-//!   write poisons the store.
+//! - `Full` and `Away` fail one group of commits, and the one that overlaps with it. Any other
+//!   failed write poisons the store.
 //! - If other processes share the engine, each commit waits for its write before it returns.
 
 mod alone;
 mod group;
+mod order;
 mod queue;
 mod shared_rows;
 mod ticket;
-mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -27,11 +27,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
+use self::order::GroupOrder;
 use self::queue::CommitQueue;
 pub(in crate::store) use self::shared_rows::SharedRows;
 pub use self::ticket::Ticket;
 use self::ticket::WriteResult;
-use self::turns::Turns;
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
 use crate::store::engine::segments::SegmentGuard;
 use crate::store::engine::typed::KeyRange;
@@ -101,7 +101,7 @@ struct CommitterState {
     wake: Condvar,
     /// Is notified when there are as many commits as `CommitQueue::awaited`.
     filled: Condvar,
-    turns: Turns,
+    order: GroupOrder,
     listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that only their repair may write.
     under_repair: RwLock<BTreeSet<AccountId>>,
@@ -150,7 +150,7 @@ impl Committer {
             in_flight: AtomicUsize::new(0),
             wake: Condvar::new(),
             filled: Condvar::new(),
-            turns: Turns::default(),
+            order: GroupOrder::default(),
             listeners: RwLock::default(),
             under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
@@ -479,7 +479,7 @@ impl CommitterState {
         self.wake.notify_all();
         self.filled.notify_all();
         drop(queue);
-        self.turns.abandon();
+        self.order.abandon();
     }
 
     /// Sleeps for a random part of `repeat_pause`, so that processes that were overtaken by the

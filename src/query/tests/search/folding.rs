@@ -84,6 +84,37 @@ fn fold_piece_made_from_outdated_rows_is_not_written() {
 }
 
 #[test]
+fn fold_that_was_not_finished_is_deleted_and_made_again() {
+    let mut fixture = Fixture::new();
+    for n in 0..6 {
+        fixture.deliver(&plain("lunch", &format!("noon number {n}")), n);
+    }
+    let sizes = FoldSizes { rows: 6, block: 100, piece: 100, ..FoldSizes::default() };
+    let piece = fixture.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
+    let parts = piece.parts(sizes.piece);
+    assert!(parts.len() > 2, "{}", parts.len());
+    for part in &parts[..parts.len() - 1] {
+        let (written, ticket) = fixture.store.commit(ACCOUNT, |txn| txn.write_folds(part)).unwrap();
+        ticket.wait_blocking().unwrap();
+        assert!(written);
+        let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
+        assert!(folds.live.is_empty() && folds.dropped.len() == 1);
+        fixture.assert_sound();
+        fixture.assert_answers();
+    }
+    // A kill before the last part: another process makes the fold again, and deletes these rows.
+    while fixture.fold_step(&sizes).unwrap() {}
+    let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
+    assert!(folds.live.len() == 1 && folds.dropped.is_empty(), "{folds:?}");
+    assert_eq!(folds.live[0].id.number, 2);
+    let (written, _) =
+        fixture.store.commit(ACCOUNT, |txn| txn.write_folds(parts.last().unwrap())).unwrap();
+    assert!(!written, "the last part of the fold that was deleted");
+    fixture.assert_sound();
+    fixture.assert_answers();
+}
+
+#[test]
 fn imported_emails_of_any_date_are_found_newest_first() {
     let mut fixture = Fixture::new();
     let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };

@@ -13,8 +13,8 @@
 //! - While the rows of one frame go to the memtables, the next frame may be appended and synced
 //!   (`write`). So at most the last two frames are not in the tables.
 //! - If RocksDB refuses rows that are in the log, a frame is appended that cancels their frame and
-//!   the one behind it, if any. The last frame before a power failure is also cancelled if a message
-//!   that its rows may name is lost.
+//!   the one behind it, if any. The last frame before a power failure is also cancelled if a
+//!   message that its rows may name is lost.
 //! - The position is in a column family of its own. Programs that do not know it refuse to open the
 //!   store for writing; the store's format keeps out those that only read.
 

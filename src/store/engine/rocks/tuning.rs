@@ -12,7 +12,7 @@ use crate::store::engine::Table;
 use crate::store::table::Tuning;
 
 const MIB: usize = 1 << 20;
-/// See `special_options`.
+/// How long RocksDB waits before it writes a file again only to leave out sequence numbers.
 const REWRITE_DELAY_SECONDS: u32 = 24 * 60 * 60;
 
 /// Returns the options of the database, and a column family for each table and for the position of
@@ -119,9 +119,9 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
 /// - If rows come in order, there are hints for insertions into the table in memory: RocksDB then
 ///   begins to look for the place of a row where the one before it was inserted. Each different
 ///   beginning of a key takes about 200 bytes in the table in memory.
-/// - RocksDB writes a file again as soon as no snapshot needs its sequence numbers any more, to leave
-///   them out. With a delay, most files are merged for other reasons before that. Otherwise it would
-///   write each flushed file of a new store twice.
+/// - RocksDB writes a file again as soon as no snapshot needs its sequence numbers any more, to
+///   leave them out. With a delay, most files are merged for other reasons before that. Otherwise
+///   it would write each flushed file of a new store twice.
 fn special_options(table: Table) -> rocksdb::Options {
     let mut text = format!("bottommost_file_compaction_delay={REWRITE_DELAY_SECONDS}");
     let prefix = table.tunings().iter().find_map(|tuning| match tuning {

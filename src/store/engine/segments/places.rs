@@ -5,8 +5,8 @@
 //!   sync must write these, too: it then takes half as long again as one that finds the place
 //!   written already, and may wait for other files. So space is taken ahead (`allocate`), and while
 //!   syncs are small, zeros are written ahead (`before_sync`).
-//! - Under load a sync has the bytes of many commits, and to write all of them twice would cost more
-//!   than the metadata.
+//! - Under load a sync has the bytes of many commits, and to write all of them twice would cost
+//!   more than the metadata.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -14,11 +14,11 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
 use super::CommitterState;
-use super::queue::Group;
+use super::queue::CommitGroup;
 
 impl CommitterState {
     /// Writes a commit that `push` returned, and redeems its ticket.
-    pub(super) fn write_alone(&self, group: Group) {
+    pub(super) fn write_alone(&self, group: CommitGroup) {
         let write = || self.write(group);
         let is_multi_thread =
             |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;

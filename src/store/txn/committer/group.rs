@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::queue::Group;
+use super::queue::CommitGroup;
 use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
 use crate::store::engine::Batch;
 use crate::store::error::Error;
@@ -27,7 +27,7 @@ impl CommitterState {
     ///
     /// If the last group had several commits, as many are likely to come again, and the write waits
     /// for them, up to `Options::hold`.
-    fn take(&self) -> Option<Group> {
+    fn take(&self) -> Option<CommitGroup> {
         let mut queue = self.queue.lock();
         while queue.commits.is_empty() || !queue.may_begin() {
             if queue.closed && queue.commits.is_empty() {
@@ -50,7 +50,7 @@ impl CommitterState {
             bytes += commit.byte_len();
             commits.push(commit);
         }
-        Some(Group { number, commits })
+        Some(CommitGroup { number, commits })
     }
 
     /// Lets the next group begin, after one of `len` commits was made durable.
@@ -66,7 +66,7 @@ impl CommitterState {
     /// Ends a group of `len` commits whose tickets are redeemed.
     fn end(&self, len: usize) {
         self.in_flight.fetch_sub(len, Ordering::Relaxed);
-        self.turns.pass();
+        self.order.pass();
         let mut queue = self.queue.lock();
         queue.running -= 1;
         if queue.running == 0 {
@@ -79,7 +79,7 @@ impl CommitterState {
     }
 
     /// Writes a group of commits, and redeems their tickets.
-    pub(super) fn write(&self, group: Group) {
+    pub(super) fn write(&self, group: CommitGroup) {
         let len = group.commits.len();
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(len);
@@ -99,7 +99,7 @@ impl CommitterState {
         if written.is_err() {
             self.queue.lock().is_failing = true;
         }
-        self.turns.wait_for(group.number);
+        self.order.wait_for(group.number);
         match written {
             Ok(stale) => current.into_iter().for_each(|commit| self.redeem(commit, &stale)),
             Err(error) => {

@@ -25,7 +25,7 @@ pub(super) struct CommitQueue {
 }
 
 /// Commits that are written together.
-pub(super) struct Group {
+pub(super) struct CommitGroup {
     /// Its place in the order of all groups.
     pub(super) number: u64,
     pub(super) commits: Vec<QueuedCommit>,
@@ -54,7 +54,7 @@ impl CommitQueue {
 impl CommitterState {
     /// Queues a commit, or returns it as a group for `write_alone`. If the store is closed, drops
     /// it: then its ticket fails.
-    pub(super) fn push(&self, commit: QueuedCommit) -> Option<Group> {
+    pub(super) fn push(&self, commit: QueuedCommit) -> Option<CommitGroup> {
         let mut queue = self.queue.lock();
         if queue.closed {
             return None;
@@ -62,7 +62,7 @@ impl CommitterState {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         if self.writes_alone && queue.is_quiet() {
             let number = queue.begin();
-            return Some(Group { number, commits: vec![commit] });
+            return Some(CommitGroup { number, commits: vec![commit] });
         }
         queue.commits.push_back(commit);
         // Whoever writes looks at the queue afterwards (`begin_next`, `end`).

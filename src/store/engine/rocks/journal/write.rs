@@ -3,9 +3,9 @@
 //! - A group holds `Journal::log` while its frame is appended and synced, and takes
 //!   `Journal::tables` before it releases `log`. So the rows go to the tables in the order of the
 //!   frames, and while they do, the frame of the next group is appended and synced.
-//! - The next group may be built on rows of this one. If RocksDB refuses these, the next group fails
-//!   with the same error, and both frames are cancelled before either caller hears of it. Until
-//!   `Engine::end_overlap`, further groups fail, too.
+//! - The next group may be built on rows of this one. If RocksDB refuses these, the next group
+//!   fails with the same error, and both frames are cancelled before either caller hears of it.
+//!   Until `Engine::end_overlap`, further groups fail, too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,12 +35,12 @@ pub(super) struct TableState {
     pub(super) position: Position,
     /// Bytes of frames of rows since a write last requested a flush.
     pub(super) unflushed: u64,
-    pub(super) refusal: Option<Refusal>,
+    pub(super) refusal: Option<TableRefusal>,
 }
 
 /// RocksDB has refused the rows of a frame.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct TableRefusal {
     /// Frames from this number on are to be cancelled. Behind the last frame if all of them are.
     from: u64,
     /// What the writes get.
@@ -138,8 +138,8 @@ impl RocksEngine {
             if let Some(error) = self.cancel_refused(&mut log, &mut tables) {
                 return Err(error);
             }
-            // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This shows
-            // it before the rows are in the log.
+            // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This
+            // shows it before the rows are in the log.
             self.put_position(tables.position)?;
         }
         if let Some(lost) = log.lost {
@@ -164,7 +164,7 @@ impl RocksEngine {
         let position = Position { number, place };
         batch.put_cf(family, POSITION, position.encode());
         if let Err(error) = self.write_to_tables(batch) {
-            tables.refusal = Some(Refusal { from: number, error: error.clone() });
+            tables.refusal = Some(TableRefusal { from: number, error: error.clone() });
             drop(tables);
             let mut log = self.journal.log.lock();
             let mut tables = self.journal.tables.lock();

@@ -4,20 +4,20 @@
 use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    state: Mutex<TurnState>,
+pub(super) struct GroupOrder {
+    state: Mutex<OrderState>,
     passed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct TurnState {
+struct OrderState {
     /// The number of the group whose turn it is.
     current: u64,
     /// Whether nobody waits any more, because a group did not end.
     is_abandoned: bool,
 }
 
-impl Turns {
+impl GroupOrder {
     /// Waits until all earlier groups have ended, or one of them panicked.
     pub(super) fn wait_for(&self, number: u64) {
         let mut state = self.state.lock();
