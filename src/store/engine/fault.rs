@@ -135,11 +135,16 @@ impl<E: Engine> Engine for FaultyEngine<E> {
 
     fn write_overlapping(
         &self,
+        number: u64,
         batches: &[Arc<Batch>],
         next: &mut dyn FnMut(),
     ) -> Result<Vec<usize>, Error> {
         self.take_success()?;
-        self.inner.write_overlapping(batches, next)
+        self.inner.write_overlapping(number, batches, next)
+    }
+
+    fn handled(&self, number: u64) {
+        self.inner.handled(number);
     }
 
     fn end_overlap(&self) {

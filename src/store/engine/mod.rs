@@ -347,26 +347,29 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
     /// Does as `write`, and may call `next` once the batches are durable, before they are visible.
-    /// From then on the caller may begin another write with this function, on another thread. The
-    /// writes become visible in the order in which they began.
+    /// From then on the caller may begin one other write with this function, on another thread. The
+    /// writes become visible in the order in which they began. `number` identifies the write.
     ///
-    /// Such a write may begin before the caller has handled the result of the one before it, on
-    /// whose rows its own batches may be built. So the batches of an account are stale if the write
-    /// before had a stale batch of the account, and if a write fails, each later one fails with the
-    /// same error. That ends with `end_overlap`.
+    /// The other write may begin before the caller has handled the result of this one, on whose
+    /// rows its own batches may be built. So until `handled`, the batches of an account are stale
+    /// if this write had a stale batch of the account. If this write fails after it called `next`,
+    /// each later one fails with the same error, until `end_overlap`.
     ///
     /// # Errors
     /// Those of `write`.
     fn write_overlapping(
         &self,
+        _number: u64,
         batches: &[Arc<Batch>],
         _next: &mut dyn FnMut(),
     ) -> Result<Vec<usize>, Error> {
         self.write(batches)
     }
 
-    /// Tells the engine that all calls of `write_overlapping` have returned and their results are
-    /// handled.
+    /// Tells the engine that the result of a call of `write_overlapping` is handled.
+    fn handled(&self, _number: u64) {}
+
+    /// Tells the engine that the results of all calls of `write_overlapping` are handled.
     fn end_overlap(&self) {}
 
     /// Writes all rows to the tables' files, where programs that know no journal find them.

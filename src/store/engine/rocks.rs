@@ -312,10 +312,15 @@ impl Engine for RocksEngine {
 
     fn write_overlapping(
         &self,
+        number: u64,
         batches: &[Arc<Batch>],
         next: &mut dyn FnMut(),
     ) -> Result<Vec<usize>, Error> {
-        self.write_batches(batches, Some(next))
+        self.write_batches(batches, Some((number, next)))
+    }
+
+    fn handled(&self, number: u64) {
+        self.journal.handled(number);
     }
 
     fn end_overlap(&self) {

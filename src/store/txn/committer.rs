@@ -45,8 +45,9 @@ use crate::store::{Options, Thresholds, version};
 
 /// How often a change that another process overtook is run again, at most.
 const MAX_REPEATS: u32 = 8;
-/// One thread can make a group durable while the other writes the one before to the tables.
-const THREADS: usize = 2;
+/// The most groups that run at a time: one can be made durable while the rows of the one before go
+/// to the tables.
+const MAX_RUNNING: usize = 2;
 
 #[derive(Debug, Default)]
 struct AccountQueue {
@@ -162,7 +163,7 @@ impl Committer {
             thresholds: options.thresholds,
         });
         let mut committer = Self { shared, threads: Vec::new() };
-        for _ in 0..THREADS {
+        for _ in 0..MAX_RUNNING {
             let state = Arc::clone(&committer.shared);
             let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
                 // After a panic, waiting sessions must get an error, and the watchdog must notice.

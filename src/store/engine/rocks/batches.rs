@@ -11,11 +11,12 @@ use crate::store::error::Error;
 use crate::store::table::Tuning;
 
 impl RocksEngine {
-    /// Does as `Engine::write_overlapping` with `next`, and as `Engine::write` without it.
+    /// Does as `Engine::write_overlapping` with its number and `next`, and as `Engine::write`
+    /// without them.
     pub(super) fn write_batches(
         &self,
         batches: &[Arc<Batch>],
-        next: Option<&mut dyn FnMut()>,
+        next: Option<(u64, &mut dyn FnMut())>,
     ) -> Result<Vec<usize>, Error> {
         let earlier = next.as_ref().and_then(|_| self.journal.earlier());
         // Insertions into a memtable are faster in the order of the keys: the place of each is near
@@ -41,10 +42,11 @@ impl RocksEngine {
             encode_put(put, &mut rows)?;
             add_put(&self.db, &mut merged, put)?;
         }
-        let overlap = next.map(|next| Overlap { group: EarlierGroup::new(batches, &stale), next });
-        if rows.is_empty() {
-            self.journal.forget_earlier();
-        } else {
+        if !rows.is_empty() {
+            let overlap = next.map(|(number, next)| Overlap {
+                group: EarlierGroup::new(number, batches, &stale),
+                next,
+            });
             self.write_journaled(merged, &rows, overlap)?;
         }
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());

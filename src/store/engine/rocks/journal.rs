@@ -22,7 +22,7 @@ mod write;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use parking_lot::Mutex;
 use rocksdb::{DB, WriteBatch, WriteOptions};
@@ -85,6 +85,8 @@ pub(super) struct Journal {
     tables: Mutex<TableState>,
     /// The last group that was written with `Engine::write_overlapping`.
     earlier: Mutex<Option<Arc<EarlierGroup>>>,
+    /// Whether the tables may have refused a group since the last call of `end_overlap`.
+    has_refused: AtomicBool,
     /// Bytes of frames of rows after which the tables are flushed.
     max_bytes: u64,
     /// The segment of the newest position that is known to be in the tables' files: opening the
@@ -248,6 +250,7 @@ impl Journal {
             log: Mutex::new(LogState { number: position.number, lost, failure: None }),
             tables: Mutex::new(TableState { position, unflushed: 0, refusal: None }),
             earlier: Mutex::default(),
+            has_refused: AtomicBool::new(false),
             max_bytes,
             flushed,
             #[cfg(test)]

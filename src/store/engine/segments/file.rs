@@ -6,9 +6,10 @@
 //!         then chunks: up to 128 KiB of the value, and their CRC-32 (4)
 //! ```
 //!
-//! - A place is written once and never changed. Between two frames there may be bytes that belong
-//!   to none: a frame that was not finished before a crash, or for which the disk had no space.
-//!   Rows name values by their place; `log` finds the frames of the log.
+//! - A place is written once, perhaps over zeros, and never changed. Behind the last frame there
+//!   may be zeros (`places`), and between two frames there may be bytes that belong to none: a
+//!   frame that was not finished before a crash, or for which the disk had no space. Rows name
+//!   values by their place; `log` finds the frames of the log.
 //! - Every read of a chunk verifies its checksum.
 
 use std::fs::File;

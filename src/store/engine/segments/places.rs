@@ -57,6 +57,8 @@ pub(super) struct Places {
     end_at_sync: u64,
     /// The number of small syncs since the last one that was not small.
     small_syncs: u32,
+    /// Whether nothing more is appended, so that zeros are of no use.
+    is_sealed: bool,
 }
 
 impl Segment {
@@ -71,6 +73,7 @@ impl Segment {
                 zeroed: end,
                 end_at_sync: end,
                 small_syncs: 0,
+                is_sealed: false,
             }),
             allocated: AtomicU64::new(end),
             #[cfg(test)]
@@ -116,7 +119,8 @@ impl Segment {
             if bytes > SMALL_SYNC_BYTES { 0 } else { places.small_syncs.saturating_add(1) };
         let begin = places.end.max(places.zeroed);
         let end = max_bytes.min(places.end.saturating_add(ZEROED_BYTES));
-        if places.small_syncs < SMALL_SYNCS
+        if places.is_sealed
+            || places.small_syncs < SMALL_SYNCS
             || places.zeroed >= places.end.saturating_add(SMALL_SYNC_BYTES)
             || begin >= end
         {
@@ -127,6 +131,8 @@ impl Segment {
         let zeros = vec![0; usize::try_from(end - begin).unwrap_or(0)];
         if file.write_all_at(&zeros, begin).is_ok() {
             places.zeroed = end;
+        } else {
+            places.small_syncs = 0;
         }
     }
 
@@ -134,6 +140,7 @@ impl Segment {
     /// earlier call of `append` is about to.
     pub(super) fn cut_zeros(&self, file: &File) {
         let mut places = self.places.lock();
+        places.is_sealed = true;
         if places.zeroed > places.end && file.set_len(places.end).is_ok() {
             places.zeroed = places.end;
         }

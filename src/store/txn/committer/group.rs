@@ -31,6 +31,8 @@ impl CommitterState {
         let mut queue = self.queue.lock();
         while queue.commits.is_empty() || !queue.may_begin() {
             if queue.closed && queue.commits.is_empty() {
+                // The other thread may have waited for a group of this one to end.
+                self.wake.notify_all();
                 return None;
             }
             self.wake.wait(&mut queue);
@@ -64,8 +66,9 @@ impl CommitterState {
     }
 
     /// Ends a group of `len` commits whose tickets are redeemed.
-    fn end(&self, len: usize) {
+    fn end(&self, number: u64, len: usize) {
         self.in_flight.fetch_sub(len, Ordering::Relaxed);
+        self.engine.handled(number);
         self.order.pass();
         let mut queue = self.queue.lock();
         queue.running -= 1;
@@ -81,6 +84,10 @@ impl CommitterState {
     /// Writes a group of commits, and redeems their tickets.
     pub(super) fn write(&self, group: CommitGroup) {
         let len = group.commits.len();
+        if !group.commits.iter().all(QueuedCommit::is_current) {
+            // Commits that fail here must not make those of an earlier group fail.
+            self.order.wait_for(group.number);
+        }
         // In order, because a commit that fails makes later ones of its accounts fail, too.
         let mut current = Vec::with_capacity(len);
         for commit in group.commits {
@@ -92,7 +99,7 @@ impl CommitterState {
             }
         }
         let mut has_begun_next = false;
-        let written = self.write_batches(&current, &mut || {
+        let written = self.write_batches(group.number, &current, &mut || {
             has_begun_next = true;
             self.begin_next(len);
         });
@@ -117,13 +124,14 @@ impl CommitterState {
         if !has_begun_next {
             self.begin_next(len);
         }
-        self.end(len);
+        self.end(group.number, len);
     }
 
     /// Writes the batches of all commits, and returns the stale ones, of which nothing was written.
     /// `next` is that of `Engine::write_overlapping`.
     fn write_batches(
         &self,
+        number: u64,
         commits: &[QueuedCommit],
         next: &mut dyn FnMut(),
     ) -> Result<Vec<Arc<Batch>>, Error> {
@@ -132,7 +140,7 @@ impl CommitterState {
         let stale = match self.poison.get() {
             Some(error) => return Err(error.clone()),
             None if batches.is_empty() => return Ok(Vec::new()),
-            None => self.engine.write_overlapping(&batches, next)?,
+            None => self.engine.write_overlapping(number, &batches, next)?,
         };
         let mut at = 0;
         batches.retain(|_| {
@@ -231,6 +239,26 @@ mod tests {
     )]
     fn commit(store: &Store) -> Ticket {
         store.commit(AccountId::SITE, |txn| txn.next_account()).unwrap().1
+    }
+
+    #[test]
+    fn store_is_closed_while_a_group_waits_for_more_commits() {
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let options = Options { hold: Duration::from_secs(60), ..Options::small() };
+        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock).unwrap();
+        let queue = &store.0.committer.shared.queue;
+        queue.lock().last_len = 2;
+        let ticket = commit(&store);
+        // One thread waits for a second commit, the other for the group to end.
+        while !queue.lock().is_writing {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (done, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(store);
+            done.send(ticket.wait_blocking())
+        });
+        assert_eq!(result.recv_timeout(Duration::from_secs(20)), Ok(Ok(())));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use super::{CommitterState, QueuedCommit};
+use super::{CommitterState, MAX_RUNNING, QueuedCommit};
 
 #[derive(Default)]
 pub(super) struct CommitQueue {
@@ -32,9 +32,10 @@ pub(super) struct CommitGroup {
 }
 
 impl CommitQueue {
-    /// Whether another group may begin.
+    /// Whether another group may begin. Two may run at a time: an engine tells a group only of the
+    /// one before it (`Engine::write_overlapping`).
     pub(super) fn may_begin(&self) -> bool {
-        !self.is_writing && !self.is_failing
+        !self.is_writing && !self.is_failing && self.running < MAX_RUNNING
     }
 
     /// Begins a group, and returns its number.

@@ -6,6 +6,8 @@
 //! - The next group may be built on rows of this one. If RocksDB refuses these, the next group
 //!   fails with the same error, and both frames are cancelled before either caller hears of it.
 //!   Until `Engine::end_overlap`, further groups fail, too.
+//! - `next` is called while `tables` is held. So whoever holds a lock that `next` takes must not
+//!   wait for `tables` while a group is being written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,6 +43,8 @@ pub(super) struct TableState {
 /// RocksDB has refused the rows of a frame.
 #[derive(Debug)]
 pub(super) struct TableRefusal {
+    /// The number of the frame.
+    frame: u64,
     /// Frames from this number on are to be cancelled. Behind the last frame if all of them are.
     from: u64,
     /// What the writes get.
@@ -57,6 +61,7 @@ pub(in crate::store::engine::rocks) struct Overlap<'a> {
 /// What the next group must know of a group whose rows may not be in the tables yet.
 #[derive(Debug)]
 pub(in crate::store::engine::rocks) struct EarlierGroup {
+    number: u64,
     /// The batches that are written.
     batches: Vec<Arc<Batch>>,
     pub(in crate::store::engine::rocks) stale_accounts: Vec<AccountId>,
@@ -64,6 +69,7 @@ pub(in crate::store::engine::rocks) struct EarlierGroup {
 
 impl EarlierGroup {
     pub(in crate::store::engine::rocks) fn new(
+        number: u64,
         batches: &[Arc<Batch>],
         stale: &StaleBatches,
     ) -> Self {
@@ -75,7 +81,7 @@ impl EarlierGroup {
                 written.push(Arc::clone(batch));
             }
         }
-        Self { batches: written, stale_accounts }
+        Self { number, batches: written, stale_accounts }
     }
 
     /// Returns the value that the group writes for a key: `None` if it does not write the row,
@@ -103,16 +109,18 @@ impl Journal {
         self.earlier.lock().clone()
     }
 
-    /// Forgets the group before: the next group begins only when its result is handled.
-    pub(in crate::store::engine::rocks) fn forget_earlier(&self) {
-        *self.earlier.lock() = None;
+    /// Does what `Engine::handled` says.
+    pub(in crate::store::engine::rocks) fn handled(&self, number: u64) {
+        self.earlier.lock().take_if(|earlier| earlier.number == number);
     }
 
     /// Does what `Engine::end_overlap` says.
     pub(in crate::store::engine::rocks) fn end_overlap(&self) {
-        self.forget_earlier();
-        let log = self.log.lock();
-        self.tables.lock().refusal.take_if(|refusal| refusal.from > log.number);
+        // A caller may hold a lock for which others wait, so this waits for nobody without need.
+        if self.has_refused.swap(false, Ordering::AcqRel) {
+            let log = self.log.lock();
+            self.tables.lock().refusal.take_if(|refusal| refusal.from > log.number);
+        }
     }
 }
 
@@ -163,18 +171,25 @@ impl RocksEngine {
         }
         let position = Position { number, place };
         batch.put_cf(family, POSITION, position.encode());
+        // If RocksDB panics, the rows of the next group must not go to the tables either.
+        let unknown = Error::Io("a write to the tables did not end".into());
+        tables.refusal = Some(TableRefusal { frame: number, from: number, error: unknown });
         if let Err(error) = self.write_to_tables(batch) {
-            tables.refusal = Some(TableRefusal { from: number, error: error.clone() });
+            if let Some(refusal) = &mut tables.refusal {
+                refusal.error = error.clone();
+            }
+            self.journal.has_refused.store(true, Ordering::Release);
             drop(tables);
             let mut log = self.journal.log.lock();
             let mut tables = self.journal.tables.lock();
             // The next group may have done this already.
             let refused = self.cancel_refused(&mut log, &mut tables);
             if !overlaps {
-                tables.refusal = None;
+                tables.refusal.take_if(|refusal| refusal.frame == number);
             }
             return Err(refused.unwrap_or(error));
         }
+        tables.refusal = None;
         tables.position = position;
         tables.unflushed += rows.len() as u64;
         if tables.unflushed >= self.journal.max_bytes && !self.is_flushing(family) {
@@ -272,8 +287,13 @@ impl RocksEngine {
         }
         // Under both locks no write is between the log and the tables.
         let position = {
-            let _log = self.journal.log.lock();
-            let tables = self.journal.tables.lock();
+            let mut log = self.journal.log.lock();
+            let mut tables = self.journal.tables.lock();
+            self.cancel_refused(&mut log, &mut tables);
+            // Frames that could not be cancelled are needed.
+            if let Some(failure) = &log.failure {
+                return Err(failure.clone());
+            }
             self.put_position(tables.position)?;
             tables.position
         };

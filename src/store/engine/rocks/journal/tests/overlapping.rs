@@ -25,9 +25,9 @@ fn write_two(
 ) -> (Written, Written) {
     std::thread::scope(|scope| {
         let mut other = None;
-        let first = engine.write_overlapping(first, &mut || {
+        let first = engine.write_overlapping(1, first, &mut || {
             let syncs = engine.segments.syncs();
-            other = Some(scope.spawn(|| engine.write_overlapping(second, &mut || {})));
+            other = Some(scope.spawn(|| engine.write_overlapping(2, second, &mut || {})));
             let begun = Instant::now();
             while engine.segments.syncs() == syncs {
                 assert!(begun.elapsed() < Duration::from_secs(20), "the second does not begin");
@@ -58,8 +58,13 @@ fn a_write_sees_the_rows_of_the_one_before_that_are_not_in_the_tables() {
     let (first, second) = write_two(&engine, &first, &second, None);
     assert_eq!(first, Ok(vec![1]));
     assert_eq!(second, Ok(vec![1, 2]));
-    engine.end_overlap();
-    let later = engine.write_overlapping(&[batch(2, vec![put(8, Some(8))], vec![])], &mut || {});
+    engine.handled(1);
+    let built_on_it = [batch(2, vec![put(8, Some(8))], vec![])];
+    let third = engine.write_overlapping(3, &built_on_it, &mut || {});
+    assert_eq!(third, Ok(vec![0]), "the caller may not know of the stale batch yet");
+    engine.handled(2);
+    engine.handled(3);
+    let later = engine.write_overlapping(3, &[batch(2, vec![put(8, Some(8))], vec![])], &mut || {});
     assert_eq!(later, Ok(vec![]));
     let expected = [(1, 10), (3, 3), (7, 7), (8, 8)];
     assert_eq!(rows(&engine), expected);
@@ -78,12 +83,12 @@ fn both_writes_are_cancelled_if_the_tables_refuse_the_first() {
         let written = write_two(&engine, &[first], &[second], Some(Error::Full));
         assert_eq!(written, (Err(Error::Full), Err(Error::Full)));
         let third = [batch(3, vec![put(3, Some(3))], vec![])];
-        let built_on_it = engine.write_overlapping(&third, &mut || {});
+        let built_on_it = engine.write_overlapping(3, &third, &mut || {});
         assert_eq!(built_on_it, Err(Error::Full), "the caller may not know of the failure yet");
         let mut expected = vec![(1, 1)];
         if !crashes {
             engine.end_overlap();
-            assert_eq!(engine.write_overlapping(&third, &mut || {}), Ok(vec![]));
+            assert_eq!(engine.write_overlapping(3, &third, &mut || {}), Ok(vec![]));
             expected.push((3, 3));
         }
         assert_eq!(rows(&engine), expected);
