@@ -99,7 +99,9 @@ impl FoldPiece {
                 part_bytes = 0;
             }
             part_bytes += value.len();
-            parts.last_mut().map(|part| part.puts.push((key, value)));
+            if let Some(part) = parts.last_mut() {
+                part.puts.push((key, value));
+            }
         }
         let last = parts.len() - 1;
         for (at, part) in parts.iter_mut().enumerate() {

@@ -15,6 +15,7 @@ use crate::store::engine::rocks::image::copy_store;
 const OTHER: AccountId = AccountId(2);
 const WRITERS: u32 = 8;
 const MESSAGES: u32 = 40;
+const ALL_MESSAGES: usize = WRITERS as usize * MESSAGES as usize;
 
 fn open(dir: &Path, hold: Duration) -> (Arc<RocksEngine>, Store) {
     let options = Options { writes_alone: true, hold, ..Options::small() };
@@ -70,7 +71,7 @@ fn listeners_hear_of_the_changes_of_an_account_in_their_order() {
             noted.lock().extend(email.map(|(_, modseq)| (change.account, *modseq)));
         });
         let acknowledged = deliver_at_once(&store);
-        assert_eq!(acknowledged.len() as u32, WRITERS * MESSAGES);
+        assert_eq!(acknowledged.len(), ALL_MESSAGES);
         assert_eq!(emails(&store), acknowledged);
         let heard = heard.lock();
         assert_eq!(heard.len(), acknowledged.len());
@@ -100,7 +101,7 @@ fn what_the_tables_refuse_is_not_acknowledged_and_nothing_is_built_on_it() {
         is_done.store(true, Ordering::Relaxed);
         acknowledged
     });
-    assert!((acknowledged.len() as u32) < WRITERS * MESSAGES, "nothing was refused");
+    assert!(acknowledged.len() < ALL_MESSAGES, "nothing was refused");
     assert!(acknowledged.len() > 10, "nearly everything was refused: {}", acknowledged.len());
     assert_eq!(emails(&store), acknowledged);
     assert_clean(&store);

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use super::queue::CommitGroup;
 use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
+use crate::model::clock::Stopwatch;
 use crate::store::engine::Batch;
 use crate::store::error::Error;
 
@@ -39,9 +39,10 @@ impl CommitterState {
         }
         let number = queue.begin();
         queue.awaited = queue.last_len;
-        let until = Instant::now() + self.group_delay;
+        let waited = Stopwatch::start();
         while queue.commits.len() < queue.awaited && !queue.closed {
-            if self.filled.wait_until(&mut queue, until).timed_out() {
+            let left = self.group_delay.saturating_sub(waited.elapsed());
+            if left.is_zero() || self.filled.wait_for(&mut queue, left).timed_out() {
                 break;
             }
         }

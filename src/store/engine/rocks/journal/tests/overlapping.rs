@@ -1,10 +1,11 @@
 //! Writes that overlap: what the second sees of the first, and what comes of both if the tables
 //! refuse the rows of the first.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::model::AccountId;
+use crate::model::clock::Stopwatch;
 use crate::store::engine::Base;
 
 type Written = Result<Vec<usize>, Error>;
@@ -21,19 +22,19 @@ fn write_two(
     engine: &RocksEngine,
     first: &[Arc<Batch>],
     second: &[Arc<Batch>],
-    refused: Option<Error>,
+    refused: Option<&Error>,
 ) -> (Written, Written) {
     std::thread::scope(|scope| {
         let mut other = None;
         let first = engine.write_overlapping(1, first, &mut || {
             let syncs = engine.segments.syncs();
             other = Some(scope.spawn(|| engine.write_overlapping(2, second, &mut || {})));
-            let begun = Instant::now();
+            let begun = Stopwatch::start();
             while engine.segments.syncs() == syncs {
                 assert!(begun.elapsed() < Duration::from_secs(20), "the second does not begin");
                 std::thread::sleep(Duration::from_millis(1));
             }
-            (*engine.journal.next_refusal.lock()).clone_from(&refused);
+            *engine.journal.next_refusal.lock() = refused.cloned();
         });
         (first, other.unwrap().join().unwrap())
     })
@@ -80,7 +81,7 @@ fn both_writes_are_cancelled_if_the_tables_refuse_the_first() {
         write(&engine, vec![put(1, Some(1))]);
         let (first, second) =
             (batch(1, vec![put(1, Some(2))], vec![]), batch(2, vec![put(2, None)], vec![]));
-        let written = write_two(&engine, &[first], &[second], Some(Error::Full));
+        let written = write_two(&engine, &[first], &[second], Some(&Error::Full));
         assert_eq!(written, (Err(Error::Full), Err(Error::Full)));
         let third = [batch(3, vec![put(3, Some(3))], vec![])];
         let built_on_it = engine.write_overlapping(3, &third, &mut || {});
