@@ -417,7 +417,7 @@ impl Store {
     }
 
     /// Has `listener` called with every durable change that this process writes, before the ticket
-    /// of its commit is ready. `listener` runs on a thread of the committer, or within a call of
+    /// of its commit is ready. `listener` runs on the committer's thread, or within a call of
     /// `commit`: it must be quick, must not wait for a ticket, and must take no lock that a caller
     /// of `commit` holds.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {

@@ -18,11 +18,11 @@ use crate::store::error::Error;
 #[derive(Debug)]
 pub struct FaultyEngine<E> {
     inner: E,
-    /// How many writes succeed before they fail. Without an `error` it means nothing.
+    /// How many calls of `write` succeed before they fail. Without an `error` it means nothing.
     successes_left: AtomicI64,
     /// `None` while writes are to succeed.
     error: Mutex<Option<Error>>,
-    /// How many writes have failed with `error`.
+    /// How many calls of `write` have failed with `error`.
     refused: AtomicI64,
 }
 
@@ -37,7 +37,7 @@ impl<E: Engine> FaultyEngine<E> {
         }
     }
 
-    /// Lets this many more writes succeed, and then makes every one fail with `error`.
+    /// Lets this many more calls of `write` succeed, and then makes every call fail with `error`.
     pub fn fail_after(&self, writes: i64, error: Error) {
         self.successes_left.store(writes, Ordering::SeqCst);
         *self.error.lock() = Some(error);
@@ -48,7 +48,7 @@ impl<E: Engine> FaultyEngine<E> {
         *self.error.lock() = None;
     }
 
-    /// How many writes have failed on request.
+    /// How many calls of `write` have failed on request.
     pub fn refused(&self) -> i64 {
         self.refused.load(Ordering::SeqCst)
     }
@@ -56,17 +56,6 @@ impl<E: Engine> FaultyEngine<E> {
     /// The wrapped engine.
     pub fn inner(&self) -> &E {
         &self.inner
-    }
-
-    /// Counts a write, and returns the error if it is to fail.
-    fn take_success(&self) -> Result<(), Error> {
-        if let Some(error) = self.error.lock().clone()
-            && self.successes_left.fetch_sub(1, Ordering::SeqCst) <= 0
-        {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            return Err(error);
-        }
-        Ok(())
     }
 }
 
@@ -129,26 +118,13 @@ impl<E: Engine> Engine for FaultyEngine<E> {
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
-        self.take_success()?;
+        if let Some(error) = self.error.lock().clone()
+            && self.successes_left.fetch_sub(1, Ordering::SeqCst) <= 0
+        {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(error);
+        }
         self.inner.write(batches)
-    }
-
-    fn write_overlapping(
-        &self,
-        number: u64,
-        batches: &[Arc<Batch>],
-        next: &mut dyn FnMut(),
-    ) -> Result<Vec<usize>, Error> {
-        self.take_success()?;
-        self.inner.write_overlapping(number, batches, next)
-    }
-
-    fn handled(&self, number: u64) {
-        self.inner.handled(number);
-    }
-
-    fn end_overlap(&self) {
-        self.inner.end_overlap();
     }
 
     fn directory(&self) -> Option<PathBuf> {

@@ -28,7 +28,6 @@ pub mod rocks;
     expect(dead_code, reason = "the engine in memory has no segments")
 )]
 pub mod segments;
-mod stale;
 #[cfg(test)]
 mod suite;
 pub(crate) mod typed;
@@ -40,7 +39,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::segments::Segments;
-use self::stale::StaleBatches;
 use super::error::Error;
 /// The name by which engines, and errors, know a table. (`store::table::Table` is the trait of the
 /// types that name tables where keys and rows are typed.)
@@ -346,32 +344,6 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// `Io` for every other failure.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
-    /// Does as `write`, and may call `next` once the batches are durable, before they are visible.
-    /// From then on the caller may begin one other write with this function, on another thread. The
-    /// writes become visible in the order in which they began. `number` identifies the write.
-    ///
-    /// The other write may begin before the caller has handled the result of this one, on whose
-    /// rows its own batches may be built. So until `handled`, the batches of an account are stale
-    /// if this write had a stale batch of the account. If this write fails after it called `next`,
-    /// each later one fails with the same error, until `end_overlap`.
-    ///
-    /// # Errors
-    /// Those of `write`.
-    fn write_overlapping(
-        &self,
-        _number: u64,
-        batches: &[Arc<Batch>],
-        _next: &mut dyn FnMut(),
-    ) -> Result<Vec<usize>, Error> {
-        self.write(batches)
-    }
-
-    /// Tells the engine that the result of a call of `write_overlapping` is handled.
-    fn handled(&self, _number: u64) {}
-
-    /// Tells the engine that the results of all calls of `write_overlapping` are handled.
-    fn end_overlap(&self) {}
-
     /// Writes all rows to the tables' files, where programs that know no journal find them.
     ///
     /// # Errors
@@ -438,6 +410,42 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// The size of a table, and what was written for it.
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> Usage;
+}
+
+/// Collects which batches of a write are stale. The engine calls `check` for each batch, in order.
+#[derive(Debug, Default)]
+pub(super) struct StaleBatches {
+    positions: Vec<usize>,
+    accounts: Vec<AccountId>,
+}
+
+impl StaleBatches {
+    /// Returns whether a batch is stale, and remembers it if so. A batch is stale if it
+    /// `is_overtaken`, or if an earlier stale batch names one of its accounts.
+    pub(super) fn check(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
+        let is_stale =
+            is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
+        if is_stale {
+            self.positions.push(at);
+            self.accounts.extend(batch.bases.iter().map(|base| base.account));
+        }
+        is_stale
+    }
+
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Whether the batch at this position is stale.
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn contains(&self, at: usize) -> bool {
+        self.positions.binary_search(&at).is_ok()
+    }
+
+    pub(super) fn positions(self) -> Vec<usize> {
+        self.positions
+    }
 }
 
 fn no_disk() -> Error {

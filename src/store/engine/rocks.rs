@@ -9,7 +9,6 @@
 //!   succeeded. If recovery finds any other damage, the store is not opened.
 
 pub(in crate::store) mod backup;
-mod batches;
 #[cfg(test)]
 pub(crate) mod image;
 mod journal;
@@ -23,18 +22,20 @@ use std::sync::Arc;
 use rocksdb::perf::get_memory_usage_stats;
 use rocksdb::statistics::Ticker;
 use rocksdb::{
-    ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions,
+    ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions, WriteBatch,
 };
 
-use self::journal::Journal;
+use self::journal::{Journal, add_put, encode_put};
 pub(in crate::store) use self::read_only::open_read_only;
 use self::remains::Deletions;
 use super::segments::{SegmentGuard, Segments};
 use super::{
-    Backup, Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep,
+    Backup, Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table,
+    WalkFn, WalkStep,
 };
 use crate::store::Options;
 use crate::store::error::Error;
+use crate::store::table::Tuning;
 
 /// An open RocksDB.
 pub struct RocksEngine {
@@ -152,6 +153,25 @@ fn walk<D: DBAccess>(
         }
         step = each(row)?;
     }
+}
+
+/// Returns the rows of all batches, each with the position of its batch, sorted by table, key and
+/// position. With `shared_once`, rows that adjacent batches share are listed only for the first of
+/// these batches.
+fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> {
+    let mut puts: Vec<(usize, &Put)> = Vec::new();
+    let mut last_shared: Option<&Arc<Vec<Put>>> = None;
+    for (at, batch) in batches.iter().enumerate() {
+        // The shared rows come first in `all_puts`.
+        let skipped = match (&batch.shared, last_shared) {
+            (Some(shared), Some(last)) if shared_once && Arc::ptr_eq(shared, last) => shared.len(),
+            _ => 0,
+        };
+        puts.extend(batch.all_puts().skip(skipped).map(|put| (at, put)));
+        last_shared = batch.shared.as_ref();
+    }
+    puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
+    puts
 }
 
 /// Calls `each` with the rows of an iterator, until it returns `false`.
@@ -307,24 +327,34 @@ impl Engine for RocksEngine {
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
-        self.write_batches(batches, None)
-    }
-
-    fn write_overlapping(
-        &self,
-        number: u64,
-        batches: &[Arc<Batch>],
-        next: &mut dyn FnMut(),
-    ) -> Result<Vec<usize>, Error> {
-        self.write_batches(batches, Some((number, next)))
-    }
-
-    fn handled(&self, number: u64) {
-        self.journal.handled(number);
-    }
-
-    fn end_overlap(&self) {
-        self.journal.end_overlap();
+        // Insertions into a memtable are faster in the order of the keys: the place of each is near
+        // that of the one before.
+        let mut puts = sorted_puts(batches, true);
+        let mut stale = self.stale_batches(batches, &puts)?;
+        if !stale.is_empty() {
+            // The batch for which shared rows were listed may be stale. So they are listed for each
+            // batch, and the batches are judged again.
+            puts = sorted_puts(batches, false);
+            stale = self.stale_batches(batches, &puts)?;
+            puts.retain(|(at, _)| !stale.contains(*at));
+        }
+        let (mut merged, mut rows) = (WriteBatch::default(), Vec::new());
+        let mut followers = puts.iter().skip(1);
+        for (_, put) in &puts {
+            let next = followers.next();
+            // If a key is written twice, the last value counts.
+            if next.is_some_and(|(_, next)| next.table == put.table && next.key == put.key) {
+                continue;
+            }
+            encode_put(put, &mut rows)?;
+            add_put(&self.db, &mut merged, put)?;
+        }
+        if !rows.is_empty() {
+            self.write_journaled(merged, &rows)?;
+        }
+        let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
+        self.deletions.note(deleted.filter(|put| put.table.has_tuning(Tuning::NewestFirst)));
+        Ok(stale.positions())
     }
 
     fn has_remains(&self) -> bool {
@@ -398,6 +428,37 @@ fn parse_gib(report: &str, label: &str) -> u64 {
     let part =
         number(part).saturating_mul(1 << 30).checked_div(10u64.saturating_pow(digits)).unwrap_or(0);
     number(whole).saturating_mul(1 << 30).saturating_add(part)
+}
+
+impl RocksEngine {
+    /// Finds the batches whose assertions fail, and the later ones that are stale because of them.
+    /// An assertion of a batch sees the rows of the batches before it that are not stale. `puts`
+    /// are the rows of all batches as `sorted_puts` sorts them.
+    fn stale_batches(
+        &self,
+        batches: &[Arc<Batch>],
+        puts: &[(usize, &Put)],
+    ) -> Result<StaleBatches, Error> {
+        let mut stale = StaleBatches::default();
+        for (at, batch) in batches.iter().enumerate() {
+            let mut is_overtaken = false;
+            for asserted in &batch.asserts {
+                let end = puts.partition_point(|(of, put)| {
+                    (put.table, &put.key, *of).cmp(&(asserted.table, &asserted.key, at)).is_lt()
+                });
+                let mut earlier =
+                    puts.get(..end).unwrap_or_default().iter().rev().take_while(|(_, put)| {
+                        put.table == asserted.table && put.key == asserted.key
+                    });
+                is_overtaken |= match earlier.find(|(of, _)| !stale.contains(*of)) {
+                    Some((_, put)) => put.value != asserted.value,
+                    None => self.get(asserted.table, &asserted.key)? != asserted.value,
+                };
+            }
+            stale.check(at, batch, is_overtaken);
+        }
+        Ok(stale)
+    }
 }
 
 impl Drop for RocksEngine {

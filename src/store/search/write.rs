@@ -42,6 +42,7 @@ impl Txn<'_> {
         }
         Ok(true)
     }
+
     /// Whether each of these emails, newest first, has a token row.
     fn have_tokens(&self, emails: &[EmailId]) -> Result<bool, Error> {
         let (Some(newest), Some(oldest)) = (emails.first(), emails.last()) else { return Ok(true) };

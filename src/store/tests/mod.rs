@@ -18,6 +18,8 @@ use crate::model::{
 
 mod actors;
 mod alone;
+#[cfg(feature = "rocksdb")]
+mod at_once;
 mod changes;
 mod committer;
 mod decisions;
@@ -29,8 +31,6 @@ mod listings;
 mod mailboxes;
 mod notes;
 mod objects;
-#[cfg(feature = "rocksdb")]
-mod overlapping;
 mod rest;
 mod scripts;
 #[cfg(feature = "rocksdb")]

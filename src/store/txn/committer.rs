@@ -1,19 +1,15 @@
-//! The committer: threads that write the queued batches in groups, each with one sync, and redeem
-//! their tickets. A commit that comes alone is written by its caller (`alone`).
+//! The committer: one thread that writes the queued batches in groups, each with one sync, and
+//! redeems their tickets. A commit that comes alone is written by its caller (`alone`).
 //!
-//! - While the rows of one group go to the tables, the next group may be made durable by the other
-//!   thread (`Engine::write_overlapping`). The groups are redeemed in their order (`GroupOrder`).
 //! - A batch is queued under the account's lock, so the batches of an account are queued in the
 //!   order of their change numbers.
 //! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
 //!   account counts its failures, and a batch that was built before a failure is refused.
-//! - `Full` and `Away` fail one group of commits, and the one that overlaps with it. Any other
-//!   failed write poisons the store.
+//! - `Full` and `Away` fail one group of commits. Any other failed write poisons the store.
 //! - If other processes share the engine, each commit waits for its write before it returns.
 
 mod alone;
 mod group;
-mod order;
 mod queue;
 mod shared_rows;
 mod ticket;
@@ -27,7 +23,6 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
-use self::order::GroupOrder;
 use self::queue::CommitQueue;
 pub(in crate::store) use self::shared_rows::SharedRows;
 pub use self::ticket::Ticket;
@@ -45,9 +40,6 @@ use crate::store::{Options, Thresholds, version};
 
 /// How often a change that another process overtook is run again, at most.
 const MAX_REPEATS: u32 = 8;
-/// The most groups that run at a time: one can be made durable while the rows of the one before go
-/// to the tables.
-const MAX_RUNNING: usize = 2;
 
 #[derive(Debug, Default)]
 struct AccountQueue {
@@ -89,10 +81,10 @@ type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 /// The store's handle on the committer. Dropping it waits until the queue is written.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
-    threads: Vec<std::thread::JoinHandle<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// What the callers of commits and the committer's threads share.
+/// What the callers of commits and the committer's thread share.
 struct CommitterState {
     engine: Arc<dyn Engine>,
     accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
@@ -102,7 +94,6 @@ struct CommitterState {
     wake: Condvar,
     /// Is notified when there are as many commits as `CommitQueue::awaited`.
     filled: Condvar,
-    order: GroupOrder,
     listeners: RwLock<Vec<ChangeListener>>,
     /// Accounts that only their repair may write.
     under_repair: RwLock<BTreeSet<AccountId>>,
@@ -137,7 +128,7 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    /// Starts the committer's threads. `under_repair` are the accounts with an unfinished repair.
+    /// Starts the committer's thread. `under_repair` are the accounts with an unfinished repair.
     pub(in crate::store) fn start(
         engine: Arc<dyn Engine>,
         options: &Options,
@@ -151,7 +142,6 @@ impl Committer {
             in_flight: AtomicUsize::new(0),
             wake: Condvar::new(),
             filled: Condvar::new(),
-            order: GroupOrder::default(),
             listeners: RwLock::default(),
             under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
@@ -162,20 +152,16 @@ impl Committer {
             ranking,
             thresholds: options.thresholds,
         });
-        let mut committer = Self { shared, threads: Vec::new() };
-        for _ in 0..MAX_RUNNING {
-            let state = Arc::clone(&committer.shared);
-            let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
-                // After a panic, waiting sessions must get an error, and the watchdog must notice.
-                if std::panic::catch_unwind(AssertUnwindSafe(|| state.run())).is_err() {
-                    state.give_up();
-                }
-            });
-            let thread = thread
-                .map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
-            committer.threads.push(thread);
-        }
-        Ok(committer)
+        let state = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
+            // After a panic, waiting sessions must get an error, and the watchdog must notice.
+            if std::panic::catch_unwind(AssertUnwindSafe(|| state.run())).is_err() {
+                state.give_up();
+            }
+        });
+        let thread =
+            thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     pub(in crate::store) fn ranking(&self) -> Ranking {
@@ -372,8 +358,8 @@ impl Committer {
         let commit = QueuedCommit { parts, _guard: message.guard.clone(), result: sender };
         let alone = self.shared.push(commit);
         drop(locks);
-        if let Some(group) = alone {
-            self.shared.write_alone(group);
+        if let Some(commit) = alone {
+            self.shared.write_alone(commit);
         }
         (results, Ticket::waiting(receiver))
     }
@@ -430,10 +416,8 @@ impl Drop for Committer {
         self.shared.queue.lock().closed = true;
         self.shared.wake.notify_all();
         self.shared.filled.notify_all();
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the committer panicked");
-            }
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the committer thread panicked");
         }
     }
 }
@@ -479,8 +463,6 @@ impl CommitterState {
         queue.commits.clear();
         self.wake.notify_all();
         self.filled.notify_all();
-        drop(queue);
-        self.order.abandon();
     }
 
     /// Sleeps for a random part of `repeat_pause`, so that processes that were overtaken by the

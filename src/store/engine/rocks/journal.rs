@@ -10,26 +10,18 @@
 //! - Opening a store writes the rows of the frames behind the position again. A table may be ahead
 //!   of the position, if it was flushed by itself: rows are set or deleted as a whole, so it does
 //!   not matter if they are written twice.
-//! - While the rows of one frame go to the memtables, the next frame may be appended and synced
-//!   (`write`). So at most the last two frames are not in the tables.
-//! - If RocksDB refuses rows that are in the log, a frame is appended that cancels their frame and
-//!   the one behind it, if any. The last frame before a power failure is also cancelled if a
-//!   message that its rows may name is lost.
+//! - If RocksDB refuses rows that are in the log, a frame is appended that cancels their frame. The
+//!   last frame before a power failure is also cancelled if a message that its rows may name is
+//!   lost.
 //! - The position is in a column family of its own. Programs that do not know it refuse to open the
 //!   store for writing; the store's format keeps out those that only read.
 
-mod write;
-
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use rocksdb::{DB, WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, DB, FlushOptions, WriteBatch, WriteOptions};
 
-pub(super) use self::write::{EarlierGroup, Overlap};
-use self::write::{LogState, TableState};
-use super::{family, io, open_error};
+use super::{RocksEngine, family, io, open_error};
 use crate::store::engine::overlay::StagedRows;
 use crate::store::engine::segments::Segments;
 use crate::store::engine::segments::log::{LogFrame, LogKind, LogPlace};
@@ -43,8 +35,6 @@ const POSITION: &[u8] = b"position";
 const PUT_HEADER_BYTES: usize = 9;
 /// The length that stands for a deleted row.
 const DELETED: u32 = u32::MAX;
-/// How many frames may be in the log and not in the tables, and so be cancelled together.
-const MAX_UNWRITTEN_FRAMES: usize = 2;
 
 /// How far a state of the tables has come: it has the rows of all frames up to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,14 +69,7 @@ impl Position {
 /// The journal of an open store.
 #[derive(Debug)]
 pub(super) struct Journal {
-    /// Held while a frame is appended and synced, until `tables` is held for its rows.
-    log: Mutex<LogState>,
-    /// Held while the rows of a frame are written to the tables. It is taken after `log`.
-    tables: Mutex<TableState>,
-    /// The last group that was written with `Engine::write_overlapping`.
-    earlier: Mutex<Option<Arc<EarlierGroup>>>,
-    /// Whether the tables may have refused a group since the last call of `end_overlap`.
-    has_refused: AtomicBool,
+    state: Mutex<JournalState>,
     /// Bytes of frames of rows after which the tables are flushed.
     max_bytes: u64,
     /// The segment of the newest position that is known to be in the tables' files: opening the
@@ -95,6 +78,18 @@ pub(super) struct Journal {
     /// How the tables refuse the rows of the next write, if they are to.
     #[cfg(test)]
     next_refusal: Mutex<Option<Error>>,
+}
+
+#[derive(Debug)]
+struct JournalState {
+    position: Position,
+    /// Bytes of frames of rows since a write last requested a flush.
+    unflushed: u64,
+    /// The number of the last frame that an earlier process appended, if its rows do not count and
+    /// it is still to be cancelled.
+    lost: Option<u64>,
+    /// Why no more is written: it is not known whether the rows of the last frame count.
+    failure: Option<Error>,
 }
 
 /// Encodes a row of a frame at the end of `out`.
@@ -169,42 +164,34 @@ fn read_frames(
     each: &mut dyn FnMut(Position, Vec<Put>) -> Result<(), Error>,
 ) -> Result<JournalEnd, Error> {
     let damaged = |what: &str| open_error(&format!("corruption: the journal {what}"));
-    // The last frames, which count if no later one cancels them.
-    let mut last = VecDeque::<LogFrame>::new();
+    // The last frame, which counts if the next one does not cancel it.
+    let mut last: Option<LogFrame> = None;
     let mut take = |frame: LogFrame| {
         let puts = decode_puts(&frame.rows).ok_or_else(|| damaged("has rows of no table"))?;
         each(Position { number: frame.number, place: frame.end }, puts)
     };
     segments.read_log(position.place, &mut |frame| {
         let is_next = position.number.checked_add(1) == Some(frame.number);
-        // The frames that are cancelled may be in a segment that was deleted.
-        let cancels_last = frame.kind == LogKind::Cancelled
-            && frame.number <= position.number
-            && position.number - frame.number < MAX_UNWRITTEN_FRAMES as u64;
+        // The frame that is cancelled may be in a segment that was deleted.
+        let cancels_last = frame.kind == LogKind::Cancelled && frame.number == position.number;
         if !is_next && !cancels_last {
             return Err(damaged("lacks a frame"));
         }
-        position = Position { number: position.number.max(frame.number), place: frame.end };
+        position = Position { number: frame.number, place: frame.end };
         match frame.kind {
-            LogKind::Rows => {
-                last.push_back(frame);
-                let known = last.len() > MAX_UNWRITTEN_FRAMES;
-                known.then(|| last.pop_front()).flatten().map_or(Ok(()), &mut take)
-            }
+            LogKind::Rows => last.replace(frame).map_or(Ok(()), &mut take),
             LogKind::Cancelled => {
-                last.retain(|one| one.number < frame.number);
+                last = None;
                 Ok(())
             }
         }
     })?;
-    let newest = last.pop_back();
-    last.into_iter().try_for_each(&mut take)?;
-    let Some(newest) = newest else { return Ok(JournalEnd { position, lost: None }) };
-    // Frames before the last one were durable when it was appended.
-    if newest.number == position.number && !segments.has_values_of(&newest)? {
-        return Ok(JournalEnd { position, lost: Some(newest.number) });
+    let Some(last) = last else { return Ok(JournalEnd { position, lost: None }) };
+    // Frames before the last one were durable when the next was appended.
+    if !segments.has_values_of(&last)? {
+        return Ok(JournalEnd { position, lost: Some(last.number) });
     }
-    take(newest).map(|()| JournalEnd { position, lost: None })
+    take(last).map(|()| JournalEnd { position, lost: None })
 }
 
 /// Returns the rows of a store's log that its tables may lack.
@@ -246,11 +233,9 @@ impl Journal {
             db.write_opt(batch, &without_log()).map_err(|error| io(&error))
         })?;
         segments.continue_behind(position.place);
+        let state = JournalState { position, unflushed: 0, lost, failure: None };
         Ok(Self {
-            log: Mutex::new(LogState { number: position.number, lost, failure: None }),
-            tables: Mutex::new(TableState { position, unflushed: 0, refusal: None }),
-            earlier: Mutex::default(),
-            has_refused: AtomicBool::new(false),
+            state: Mutex::new(state),
             max_bytes,
             flushed,
             #[cfg(test)]
@@ -278,6 +263,121 @@ pub(super) fn add_put(db: &DB, batch: &mut WriteBatch, put: &Put) -> Result<(), 
         None => batch.delete_cf(family, &put.key),
     }
     Ok(())
+}
+
+impl RocksEngine {
+    /// Writes a batch durably. `rows` are its rows as `encode_put` encodes them.
+    ///
+    /// # Errors
+    /// As for `Engine::write`.
+    pub(super) fn write_journaled(&self, mut batch: WriteBatch, rows: &[u8]) -> Result<(), Error> {
+        let mut state = self.journal.state.lock();
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        let family = family(&self.db, FAMILY)?;
+        // RocksDB refuses writes while a flush cannot be finished, as on a full disk. This shows it
+        // before the rows are in the log.
+        self.put_position(state.position)?;
+        if let Some(lost) = state.lost {
+            state.position.place = self.cancel(lost)?;
+            state.lost = None;
+        }
+        let number = state.position.number.saturating_add(1);
+        let place = self.segments.append_log(LogKind::Rows, number, rows)?;
+        self.segments.sync()?;
+        state.position = Position { number, place };
+        batch.put_cf(family, POSITION, state.position.encode());
+        if let Err(error) = self.write_to_tables(batch) {
+            match self.cancel(number) {
+                Ok(place) => state.position.place = place,
+                Err(_) => state.failure = Some(Error::Io(error.to_string())),
+            }
+            return Err(state.failure.clone().unwrap_or(error));
+        }
+        state.unflushed += rows.len() as u64;
+        if state.unflushed >= self.journal.max_bytes && !self.is_flushing(family) {
+            state.unflushed = 0;
+            // RocksDB retries a flush that failed, and reports the failure to writers.
+            if let Err(error) = self.flush_all(false) {
+                tracing::debug!(%error, "the tables are not flushed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the tables refuse the rows of the next write.
+    #[cfg(test)]
+    pub(in crate::store) fn refuse_next(&self, error: Error) {
+        *self.journal.next_refusal.lock() = Some(error);
+    }
+
+    fn write_to_tables(&self, batch: WriteBatch) -> Result<(), Error> {
+        #[cfg(test)]
+        if let Some(error) = self.journal.next_refusal.lock().take() {
+            return Err(error);
+        }
+        self.db.write_opt(batch, &without_log()).map_err(|error| io(&error))
+    }
+
+    /// Cancels a frame durably, and returns where the journal ends then.
+    fn cancel(&self, number: u64) -> Result<LogPlace, Error> {
+        let place = self.segments.append_log(LogKind::Cancelled, number, &[])?;
+        self.segments.sync().map(|()| place)
+    }
+
+    /// Sets the position of the tables, in memory. Fails if RocksDB refuses writes.
+    fn put_position(&self, position: Position) -> Result<(), Error> {
+        self.db
+            .put_cf_opt(family(&self.db, FAMILY)?, POSITION, position.encode(), &without_log())
+            .map_err(|error| io(&error))
+    }
+
+    /// Whether an earlier flush is not finished, or RocksDB does not tell: another flush would
+    /// wait.
+    fn is_flushing(&self, family: &ColumnFamily) -> bool {
+        let waiting = self.db.property_int_value_cf(family, "rocksdb.num-immutable-mem-table");
+        waiting.ok().flatten() != Some(0)
+    }
+
+    /// Calls `read` while no write is between the log and the tables.
+    pub(super) fn between_writes<T>(&self, read: impl FnOnce() -> T) -> T {
+        let _held = self.journal.state.lock();
+        read()
+    }
+
+    /// Flushes all tables and the position together. Returns when that is done if `waits`, and
+    /// otherwise once it has begun.
+    pub(super) fn flush_all(&self, waits: bool) -> Result<(), Error> {
+        let mut families = vec![family(&self.db, FAMILY)?];
+        for table in Table::ALL {
+            families.push(self.family(*table)?);
+        }
+        let mut options = FlushOptions::default();
+        options.set_wait(waits);
+        self.db.flush_cfs_opt(&families, &options).map_err(|error| io(&error))
+    }
+
+    /// Makes sure that no frame in these segments is needed when the store is opened again. Nothing
+    /// may be appended to them any more.
+    ///
+    /// # Errors
+    /// Those of a flush.
+    pub(super) fn release_log(&self, segments: &[u32]) -> Result<(), Error> {
+        let flushed = self.journal.flushed.load(Ordering::Acquire);
+        if segments.iter().all(|segment| *segment < flushed) {
+            return Ok(());
+        }
+        // Under the lock no write is between the log and the tables.
+        let position = {
+            let state = self.journal.state.lock();
+            self.put_position(state.position)?;
+            state.position
+        };
+        self.flush_all(true)?;
+        self.journal.flushed.fetch_max(position.place.segment, Ordering::AcqRel);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use super::super::suite::walk_rows;
 use super::remains::{MIN_CLEARED_REMAINS, remains_passed};
 use super::*;
-use crate::store::engine::Put;
 
 fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
     let put = |number: u32| Put {

@@ -2,8 +2,8 @@
 //! The journal of RocksDB (`rocks::journal`) consists of them.
 //!
 //! - Frames with rows are numbered, and are appended in the order of their numbers. A frame that
-//!   cancels others has the number of the first of them: it cancels all up to itself. A frame is
-//!   appended only once the frame before it is synced.
+//!   cancels another has the number of the cancelled one. A frame is appended only once the frame
+//!   before it is synced.
 //! - The name of a frame has the random number of its segment, so a message that somebody sends
 //!   cannot be taken for a frame of the log.
 //! - Nothing says in which order what is not synced reaches the disk. So a frame lists the values
@@ -51,7 +51,7 @@ pub(in crate::store::engine) struct LogPlace {
 pub(in crate::store::engine) enum LogKind {
     /// Rows are about to be written.
     Rows,
-    /// The rows of the frame with this number, and of those behind it, were not written.
+    /// The rows of the frame with this number were not written.
     Cancelled,
 }
 
@@ -59,9 +59,9 @@ pub(in crate::store::engine) enum LogKind {
 #[derive(Debug)]
 pub(in crate::store::engine) struct LogFrame {
     pub(in crate::store::engine) kind: LogKind,
-    /// Its number, or that of the first frame which it cancels.
+    /// Its number, or that of the frame which it cancels.
     pub(in crate::store::engine) number: u64,
-    /// As the engine encoded them. Empty if the frame cancels others.
+    /// As the engine encoded them. Empty if the frame cancels another.
     pub(in crate::store::engine) rows: Vec<u8>,
     /// Values that became durable together with the frame.
     values: Vec<Extent>,
@@ -71,7 +71,7 @@ pub(in crate::store::engine) struct LogFrame {
 
 impl Segments {
     /// Appends a frame to the log, and returns where it ends. The frame is durable after `sync`. If
-    /// it cancels others, `number` is that of the first of them, and `rows` are empty.
+    /// it cancels another frame, `number` is that of the other, and `rows` are empty.
     ///
     /// # Errors
     /// Those of `append`.

@@ -1,10 +1,9 @@
-//! The loop of the committer's threads: takes a group of queued commits, writes it, and redeems the
+//! The loop of the committer's thread: takes a group of queued commits, writes it, and redeems the
 //! tickets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::CommitGroup;
 use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
 use crate::model::clock::Stopwatch;
 use crate::store::engine::Batch;
@@ -16,28 +15,28 @@ const MAX_GROUP_BYTES: usize = 32 << 20;
 impl CommitterState {
     pub(super) fn run(&self) {
         while let Some(group) = self.take() {
+            let len = group.len();
             self.write(group);
+            self.end_write(len);
         }
     }
 
-    /// Takes queued commits until they have `MAX_GROUP_BYTES`. Waits while the queue is empty or no
-    /// group may begin; returns `None` if the store is closed and the queue is empty. The wait for
-    /// another group ends with `begin_next` or `end`, or, if its writer panics, with `give_up`,
-    /// which empties the queue.
+    /// Takes queued commits until they have `MAX_GROUP_BYTES`. Waits while the queue is empty or a
+    /// caller writes; returns `None` if the store is closed and the queue is empty. The wait for a
+    /// caller ends with `end_write`, or, if the caller panics, with `give_up`, which empties the
+    /// queue.
     ///
     /// If the last group had several commits, as many are likely to come again, and the write waits
     /// for them, up to `Options::hold`.
-    fn take(&self) -> Option<CommitGroup> {
+    fn take(&self) -> Option<Vec<QueuedCommit>> {
         let mut queue = self.queue.lock();
-        while queue.commits.is_empty() || !queue.may_begin() {
+        while queue.commits.is_empty() || queue.is_writing {
             if queue.closed && queue.commits.is_empty() {
-                // The other thread may have waited for a group of this one to end.
-                self.wake.notify_all();
                 return None;
             }
             self.wake.wait(&mut queue);
         }
-        let number = queue.begin();
+        queue.is_writing = true;
         queue.awaited = queue.last_len;
         let waited = Stopwatch::start();
         while queue.commits.len() < queue.awaited && !queue.closed {
@@ -46,52 +45,32 @@ impl CommitterState {
                 break;
             }
         }
-        let (mut commits, mut bytes) = (Vec::new(), 0);
+        let (mut group, mut bytes) = (Vec::new(), 0);
         while bytes < MAX_GROUP_BYTES
             && let Some(commit) = queue.commits.pop_front()
         {
             bytes += commit.byte_len();
-            commits.push(commit);
+            group.push(commit);
         }
-        Some(CommitGroup { number, commits })
+        Some(group)
     }
 
-    /// Lets the next group begin, after one of `len` commits was made durable.
-    fn begin_next(&self, len: usize) {
+    /// Lets the next group be written, after one of `len` commits.
+    pub(super) fn end_write(&self, len: usize) {
+        self.in_flight.fetch_sub(len, Ordering::Relaxed);
         let mut queue = self.queue.lock();
         queue.is_writing = false;
         queue.last_len = len;
-        if !queue.commits.is_empty() && queue.may_begin() {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Ends a group of `len` commits whose tickets are redeemed.
-    fn end(&self, number: u64, len: usize) {
-        self.in_flight.fetch_sub(len, Ordering::Relaxed);
-        self.engine.handled(number);
-        self.order.pass();
-        let mut queue = self.queue.lock();
-        queue.running -= 1;
-        if queue.running == 0 {
-            self.engine.end_overlap();
-            queue.is_failing = false;
-        }
-        if !queue.commits.is_empty() && queue.may_begin() {
+        if !queue.commits.is_empty() {
             self.wake.notify_one();
         }
     }
 
     /// Writes a group of commits, and redeems their tickets.
-    pub(super) fn write(&self, group: CommitGroup) {
-        let len = group.commits.len();
-        if !group.commits.iter().all(QueuedCommit::is_current) {
-            // Commits that fail here must not make those of an earlier group fail.
-            self.order.wait_for(group.number);
-        }
+    pub(super) fn write(&self, group: Vec<QueuedCommit>) {
         // In order, because a commit that fails makes later ones of its accounts fail, too.
-        let mut current = Vec::with_capacity(len);
-        for commit in group.commits {
+        let mut current = Vec::with_capacity(group.len());
+        for commit in group {
             if commit.is_current() {
                 current.push(commit);
             } else {
@@ -99,16 +78,7 @@ impl CommitterState {
                 self.fail(commit, Ok(accounts));
             }
         }
-        let mut has_begun_next = false;
-        let written = self.write_batches(group.number, &current, &mut || {
-            has_begun_next = true;
-            self.begin_next(len);
-        });
-        if written.is_err() {
-            self.queue.lock().is_failing = true;
-        }
-        self.order.wait_for(group.number);
-        match written {
+        match self.write_batches(&current) {
             Ok(stale) => current.into_iter().for_each(|commit| self.redeem(commit, &stale)),
             Err(error) => {
                 if !matches!(error, Error::Full | Error::Away(_) | Error::Poisoned(_)) {
@@ -122,26 +92,16 @@ impl CommitterState {
                 current.into_iter().for_each(|commit| self.fail(commit, Err(error.clone())));
             }
         }
-        if !has_begun_next {
-            self.begin_next(len);
-        }
-        self.end(group.number, len);
     }
 
     /// Writes the batches of all commits, and returns the stale ones, of which nothing was written.
-    /// `next` is that of `Engine::write_overlapping`.
-    fn write_batches(
-        &self,
-        number: u64,
-        commits: &[QueuedCommit],
-        next: &mut dyn FnMut(),
-    ) -> Result<Vec<Arc<Batch>>, Error> {
+    fn write_batches(&self, commits: &[QueuedCommit]) -> Result<Vec<Arc<Batch>>, Error> {
         let mut batches: Vec<Arc<Batch>> =
             commits.iter().flat_map(QueuedCommit::batches).cloned().collect();
         let stale = match self.poison.get() {
             Some(error) => return Err(error.clone()),
             None if batches.is_empty() => return Ok(Vec::new()),
-            None => self.engine.write_overlapping(number, &batches, next)?,
+            None => self.engine.write(&batches)?,
         };
         let mut at = 0;
         batches.retain(|_| {
@@ -250,7 +210,7 @@ mod tests {
         let queue = &store.0.committer.shared.queue;
         queue.lock().last_len = 2;
         let ticket = commit(&store);
-        // One thread waits for a second commit, the other for the group to end.
+        // The committer waits for a second commit.
         while !queue.lock().is_writing {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -259,6 +219,18 @@ mod tests {
             drop(store);
             done.send(ticket.wait_blocking())
         });
+        assert_eq!(result.recv_timeout(Duration::from_secs(20)), Ok(Ok(())));
+    }
+
+    #[test]
+    fn group_that_waits_is_written_as_soon_as_it_is_as_long_as_the_last_one() {
+        let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
+        let options = Options { hold: Duration::from_secs(60), ..Options::small() };
+        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock).unwrap();
+        store.0.committer.shared.queue.lock().last_len = 2;
+        let (first, second) = (commit(&store), commit(&store));
+        let (done, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(first.wait_blocking().and(second.wait_blocking())));
         assert_eq!(result.recv_timeout(Duration::from_secs(20)), Ok(Ok(())));
     }
 
@@ -277,7 +249,7 @@ mod tests {
                 let state = &store.0.committer.shared;
                 state.queue.lock().closed = true;
                 state.wake.notify_all();
-                // The committer's threads look at the queue meanwhile.
+                // The committer's thread looks at the queue meanwhile.
                 std::thread::sleep(Duration::from_millis(100));
             }
         });

@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::store::Options;
-use crate::store::engine::rocks::RocksEngine;
 use crate::store::engine::{Batch, Engine as _};
-
-mod overlapping;
 
 fn open(dir: &Path) -> RocksEngine {
     RocksEngine::open(dir, &Options::small()).unwrap()
@@ -65,12 +62,13 @@ fn cancelled_rows_are_not_written_when_the_store_is_opened_again() {
     let engine = open(dir.path());
     write(&engine, vec![put(1, Some(1))]);
     {
-        let mut log = engine.journal.log.lock();
-        log.number += 1;
+        let mut state = engine.journal.state.lock();
+        let number = state.position.number + 1;
         let mut bytes = Vec::new();
         encode_put(&put(1, None), &mut bytes).unwrap();
-        engine.segments.append_log(LogKind::Rows, log.number, &bytes).unwrap();
-        engine.segments.append_log(LogKind::Cancelled, log.number, &[]).unwrap();
+        engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
+        let place = engine.segments.append_log(LogKind::Cancelled, number, &[]).unwrap();
+        state.position = Position { number, place };
     }
     write(&engine, vec![put(2, Some(2))]);
     drop(engine);
@@ -91,15 +89,14 @@ fn a_journal_that_ends_with_a_cancelled_frame_goes_on_after_every_opening() {
             write(&engine, vec![put(round, Some(round))]);
             expected.push((round, round));
         }
-        let mut log = engine.journal.log.lock();
-        log.number += 1;
-        let number = log.number;
+        let mut state = engine.journal.state.lock();
+        let number = state.position.number + 1;
         let mut bytes = Vec::new();
         encode_put(&put(99, Some(99)), &mut bytes).unwrap();
         engine.segments.append_log(LogKind::Rows, number, &bytes).unwrap();
         let place = engine.cancel(number).unwrap();
-        engine.journal.tables.lock().position = Position { number, place };
-        drop(log);
+        state.position = Position { number, place };
+        drop(state);
         if round % 2 == 1 {
             // This number is not below that of any flushed segment, so the tables are flushed.
             engine.release_log(&[u32::MAX]).unwrap();

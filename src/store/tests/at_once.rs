@@ -1,5 +1,5 @@
-//! Groups of commits that overlap on disk: while the rows of one go to the tables, the next is made
-//! durable.
+//! Many commits at the same time on disk: listeners hear of them in order, and nothing is built on
+//! rows that the tables refuse.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
