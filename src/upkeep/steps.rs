@@ -78,8 +78,8 @@ fn step_result(worked: bool, left: bool) -> StepResult {
 /// "Search"). Returns `false` if there is nothing to do, and `true` after a piece, even the last.
 ///
 /// A piece is made from a snapshot, without the account's lock. If the folds changed meanwhile, or
-/// an email that is folded lost its token row, nothing is written, and the next step makes the
-/// piece again.
+/// an email that is folded lost its token row, the piece, or the rest of a new fold, is not
+/// written. Later steps make it again and delete what was written of it.
 pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
     fold_index_by(store, account, &FoldSizes::default())
 }

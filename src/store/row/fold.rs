@@ -1,7 +1,6 @@
 //! The row that lists the folds of an account, and the rows with the emails of a fold.
 //!
-//! A fold or a merge takes effect only by the write of the list. Rows of a fold that it does not
-//! name do not count.
+//! A fold or a merge takes effect only by the write of the list. Only rows of live folds count.
 
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
@@ -12,13 +11,14 @@ use crate::store::table::folds::FoldId;
 /// The list of an account's folds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folds {
-    /// The highest number that a fold of the account was ever given; 0 if there was none.
+    /// No fold of the account was ever given a higher number; 0 if there was none. Some numbers
+    /// were given to none.
     pub last: u64,
     /// The folds that are searched, in no particular order.
     pub live: Vec<Fold>,
     /// The unfinished merges, at most one on a level. Their sources are live.
     pub merges: Vec<FoldMerge>,
-    /// Merged folds whose rows are still to be deleted.
+    /// Merged folds, and new ones that are not finished, whose rows are still to be deleted.
     pub dropped: Vec<FoldId>,
 }
 

@@ -84,7 +84,8 @@ impl FoldPiece {
     /// Divides a piece that makes a fold of token rows into parts with about this many bytes, which
     /// must be written one after the other: a write of the whole would hold up others. Until the
     /// last part is written the fold counts as dropped, so what a kill leaves of it is deleted.
-    /// Another piece is its only part.
+    /// Each part changes the list of folds, so that none is written after another piece. A piece of
+    /// another kind is its only part.
     #[must_use]
     pub fn parts(self, bytes: usize) -> Vec<Self> {
         let Some(new) = self.new else { return vec![self] };
@@ -103,11 +104,15 @@ impl FoldPiece {
                 part.puts.push((key, value));
             }
         }
-        let last = parts.len() - 1;
-        for (at, part) in parts.iter_mut().enumerate() {
-            part.after.clone_from(if at == last { &self.after } else { &unfinished });
+        for at in 1..parts.len() {
+            if let Some([part, next]) = parts.get_mut(at - 1..=at) {
+                part.after.clone_from(&unfinished);
+                next.before.clone_from(&unfinished);
+                unfinished.last += 1;
+            }
         }
         if let Some(last) = parts.last_mut() {
+            last.after = Folds { last: unfinished.last, ..self.after };
             last.folded = self.folded;
         }
         parts
@@ -138,8 +143,8 @@ impl FoldPiece {
 }
 
 impl Snapshot<'_> {
-    /// Makes the next piece of folding, of deleting a merged fold, or of a merge. `None` if nothing
-    /// is to be done.
+    /// Makes the next piece of folding, of deleting a dropped fold, or of a merge. `None` if
+    /// nothing is to be done.
     pub fn next_fold_piece(
         &self,
         account: AccountId,
@@ -149,7 +154,9 @@ impl Snapshot<'_> {
         let unfolded = self.account_state(account)?.unfolded;
         let has_backlog =
             folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
-        if unfolded >= sizes.rows as u64 && !has_backlog {
+        // Folds that were not finished, because their emails changed meanwhile, must not pile up.
+        let has_remains = folds.dropped.len() > sizes.fan;
+        if unfolded >= sizes.rows as u64 && !has_backlog && !has_remains {
             // The last piece takes all rows. If it left the oldest, a search would step over the
             // deleted rows, which the engine still has, before it reads the rows that were left.
             let all =
@@ -221,7 +228,7 @@ impl Snapshot<'_> {
         Ok(Some(piece))
     }
 
-    /// Makes a piece that deletes rows of a merged fold.
+    /// Makes a piece that deletes rows of a merged fold, or of a new one that was not finished.
     fn drop_rows(
         &self,
         account: AccountId,
@@ -239,6 +246,8 @@ impl Snapshot<'_> {
         if piece.deletes.len() < limit {
             piece.after.dropped.retain(|fold| *fold != dropped);
         }
+        // So that no other piece that was made from the same list is written after this one.
+        piece.after.last += 1;
         Ok(piece)
     }
 }

@@ -140,7 +140,13 @@ fn fold_index(store: &Store, times: u32) {
         FoldSizes { rows: 3, row_bytes: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
         match store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap() {
-            Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(&piece))),
+            Some(piece) => {
+                let mut parts = piece.parts(sizes.piece).into_iter();
+                while let Some(part) = parts.next()
+                    && on(store, ACCOUNT, |txn| txn.write_folds(&part)) == Some(true)
+                {
+                }
+            }
             None => std::thread::yield_now(),
         }
     }

@@ -275,7 +275,12 @@ impl Actor {
                 };
                 let piece = self.store.snapshot().next_fold_piece(account, &sizes);
                 if let Some(piece) = self.unless_overtaken(piece).flatten() {
-                    self.commit(account, |txn| txn.write_folds(&piece));
+                    // Of a new fold, the other store may write a piece between two parts.
+                    for part in piece.parts(sizes.piece) {
+                        if self.commit(account, |txn| txn.write_folds(&part)) != Some(true) {
+                            break;
+                        }
+                    }
                 }
             }
             _ => drop(self.commit(account, |txn| txn.extend_listing(uid, filter, limit))),

@@ -72,7 +72,8 @@ impl Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentUsage {
     pub segment: u32,
-    /// The length of its file, once all its values are written, without zeros behind them.
+    /// The length of its file, once all its values are written, without zeros that this process
+    /// wrote behind them.
     pub bytes: u64,
     /// Whether nothing more is appended to it.
     pub is_sealed: bool,

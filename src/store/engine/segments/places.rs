@@ -51,7 +51,7 @@ pub(super) struct Places {
     pub(super) end: u64,
     /// Where the places begin that are still being written. A writer removes its place at the end.
     pub(super) unfinished: BTreeSet<u64>,
-    /// The file has zeros from `end` up to this place, unless `end` is behind it.
+    /// Zeros were written from `end` up to this place, unless `end` is behind it.
     zeroed: u64,
     /// Where the last place ended at the last sync.
     end_at_sync: u64,
@@ -129,11 +129,8 @@ impl Segment {
         self.allocate(file, end);
         // If this fails, the place is written as if there were no zeros.
         let zeros = vec![0; usize::try_from(end - begin).unwrap_or(0)];
-        if file.write_all_at(&zeros, begin).is_ok() {
-            places.zeroed = end;
-        } else {
-            places.small_syncs = 0;
-        }
+        let _unused = file.write_all_at(&zeros, begin);
+        places.zeroed = end;
     }
 
     /// Ends the file where the last place ends. Nothing may be appended after this, except what an
