@@ -51,6 +51,8 @@ pub use row::{
 pub use row::{DeliveredEmail, DeliveryRow, RecipientOutcome};
 #[cfg(any(test, feature = "internals"))]
 pub use row::{Thread, ToldRow, fold::Folds};
+#[cfg(test)]
+pub(crate) use search::folding::FoldPiece;
 pub use search::folding::FoldSizes;
 pub use search::postings::Postings;
 pub use search::tokens::Ordinals;

@@ -17,7 +17,9 @@ use crate::query::tests::small_batches;
 use crate::query::{Condition, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
-use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store};
+use crate::store::{
+    EncodedMessage, Error, FoldPiece, FoldSizes, NewEmail, NewMailbox, Options, Store,
+};
 
 mod allowance;
 mod folding;
@@ -92,11 +94,15 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
 pub(super) fn fold_step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
     let Some(piece) = store.snapshot().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
     for part in piece.parts(sizes.piece) {
-        let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&part))?;
-        ticket.wait_blocking()?;
-        assert!(written, "nobody else changes the account");
+        assert!(write_piece(store, &part)?, "nobody else changes the account");
     }
     Ok(true)
+}
+
+fn write_piece(store: &Store, piece: &FoldPiece) -> Result<bool, Error> {
+    let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(piece))?;
+    ticket.wait_blocking()?;
+    Ok(written)
 }
 
 pub(super) fn search(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
@@ -133,6 +139,14 @@ impl Fixture {
 
     fn fold_step(&self, sizes: &FoldSizes) -> Result<bool, Error> {
         fold_step(&self.store, sizes)
+    }
+
+    fn next_piece(&self, sizes: &FoldSizes) -> FoldPiece {
+        self.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap().unwrap()
+    }
+
+    fn write_piece(&self, piece: &FoldPiece) -> bool {
+        write_piece(&self.store, piece).unwrap()
     }
 
     fn assert_sound(&self) {

@@ -92,29 +92,20 @@ impl FoldPiece {
         let mut unfinished = self.before.clone();
         unfinished.last = self.after.last;
         unfinished.dropped.push(new);
-        let mut parts = vec![Self::of(&self.before)];
-        let mut part_bytes = 0;
+        let (mut parts, mut part, mut part_bytes) = (Vec::new(), Self::of(&self.before), 0);
         for (key, value) in self.puts {
             if part_bytes >= bytes {
-                parts.push(Self::of(&unfinished));
+                part.after.clone_from(&unfinished);
+                parts.push(std::mem::replace(&mut part, Self::of(&unfinished)));
+                unfinished.last += 1;
                 part_bytes = 0;
             }
             part_bytes += value.len();
-            if let Some(part) = parts.last_mut() {
-                part.puts.push((key, value));
-            }
+            part.puts.push((key, value));
         }
-        for at in 1..parts.len() {
-            if let Some([part, next]) = parts.get_mut(at - 1..=at) {
-                part.after.clone_from(&unfinished);
-                next.before.clone_from(&unfinished);
-                unfinished.last += 1;
-            }
-        }
-        if let Some(last) = parts.last_mut() {
-            last.after = Folds { last: unfinished.last, ..self.after };
-            last.folded = self.folded;
-        }
+        part.after = Folds { last: unfinished.last, ..self.after };
+        part.folded = self.folded;
+        parts.push(part);
         parts
     }
 

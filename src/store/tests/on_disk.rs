@@ -1,7 +1,7 @@
 //! The store on RocksDB, also after a crash and with damaged segments.
 
 use super::*;
-use crate::store::engine::rocks::image::copy_store;
+use crate::store::engine::rocks::image::{copy_store, read_without_zeros};
 
 fn open(dir: &Path) -> Result<Store, Error> {
     Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
@@ -103,9 +103,7 @@ fn a_cut_last_frame_is_dropped_and_a_store_with_a_flipped_bit_does_not_open() {
     // The last frame has more than 9 bytes. An incomplete last frame was never acknowledged. It is
     // dropped; all before it stays.
     let last = segments_of(cut.path()).pop().unwrap();
-    let mut bytes = std::fs::read(&last).unwrap();
-    // Without the zeros that were written ahead.
-    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+    let mut bytes = read_without_zeros(&last);
     std::fs::write(&last, &bytes[..bytes.len() - 9]).unwrap();
     let store = open(cut.path()).unwrap();
     assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);

@@ -66,19 +66,11 @@ fn fold_piece_made_from_outdated_rows_is_not_written() {
         fixture.deliver(&plain("lunch", "noon"), n);
     }
     let sizes = FoldSizes { rows: 2, ..FoldSizes::default() };
-    let piece = || fixture.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
-    let (first, second) = (piece(), piece());
-    let write = |piece| {
-        let (written, ticket) =
-            fixture.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
-        ticket.wait_blocking().unwrap();
-        written
-    };
-    assert!(write(first) && !write(second));
-    let third = piece();
+    let (first, second) = (fixture.next_piece(&sizes), fixture.next_piece(&sizes));
+    assert!(fixture.write_piece(&first) && !fixture.write_piece(&second));
+    let third = fixture.next_piece(&sizes);
     fixture.destroy(3);
-    let (written, _) = fixture.store.commit(ACCOUNT, |txn| txn.write_folds(&third)).unwrap();
-    assert!(!written);
+    assert!(!fixture.write_piece(&third));
     fixture.assert_sound();
     fixture.assert_answers();
 }
@@ -90,13 +82,10 @@ fn fold_that_was_not_finished_is_deleted_and_made_again() {
         fixture.deliver(&plain("lunch", &format!("noon number {n}")), n);
     }
     let sizes = FoldSizes { rows: 6, block: 100, piece: 100, ..FoldSizes::default() };
-    let piece = fixture.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
-    let parts = piece.parts(sizes.piece);
+    let parts = fixture.next_piece(&sizes).parts(sizes.piece);
     assert!(parts.len() > 2, "{}", parts.len());
     for part in &parts[..parts.len() - 1] {
-        let (written, ticket) = fixture.store.commit(ACCOUNT, |txn| txn.write_folds(part)).unwrap();
-        ticket.wait_blocking().unwrap();
-        assert!(written);
+        assert!(fixture.write_piece(part));
         let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
         assert!(folds.live.is_empty() && folds.dropped.len() == 1);
         fixture.assert_sound();
@@ -107,9 +96,8 @@ fn fold_that_was_not_finished_is_deleted_and_made_again() {
     let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap();
     assert!(folds.live.len() == 1 && folds.dropped.is_empty(), "{folds:?}");
     assert!(folds.live[0].id.number > 1);
-    let (written, _) =
-        fixture.store.commit(ACCOUNT, |txn| txn.write_folds(parts.last().unwrap())).unwrap();
-    assert!(!written, "the last part of the fold that was deleted");
+    let is_written = fixture.write_piece(parts.last().unwrap());
+    assert!(!is_written, "the last part of the fold that was deleted");
     fixture.assert_sound();
     fixture.assert_answers();
 }
@@ -121,19 +109,13 @@ fn no_part_of_a_fold_is_written_after_another_piece() {
         fixture.deliver(&plain("lunch", &format!("noon number {n}")), n);
     }
     let sizes = FoldSizes { rows: 6, block: 100, piece: 100, ..FoldSizes::default() };
-    let piece = |sizes| fixture.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap().unwrap();
-    let write = |part: &_| {
-        let (written, ticket) = fixture.store.commit(ACCOUNT, |txn| txn.write_folds(part)).unwrap();
-        ticket.wait_blocking().unwrap();
-        written
-    };
-    let parts = piece(&sizes).parts(sizes.piece);
-    assert!(write(&parts[0]) && write(&parts[1]));
+    let parts = fixture.next_piece(&sizes).parts(sizes.piece);
+    assert!(fixture.write_piece(&parts[0]) && fixture.write_piece(&parts[1]));
     // Somebody who folds less deletes a row of the unfinished fold.
     let deletes = FoldSizes { rows: 99, piece: 1, ..FoldSizes::default() };
-    let (one, same) = (piece(&deletes), piece(&deletes));
-    assert!(write(&one));
-    assert!(!write(&parts[2]) && !write(&same));
+    let (one, same) = (fixture.next_piece(&deletes), fixture.next_piece(&deletes));
+    assert!(fixture.write_piece(&one));
+    assert!(!fixture.write_piece(&parts[2]) && !fixture.write_piece(&same));
     while fixture.fold_step(&deletes).unwrap() {}
     assert_eq!(fixture.store.snapshot().folds(ACCOUNT).unwrap().dropped, []);
     while fixture.fold_step(&sizes).unwrap() {}

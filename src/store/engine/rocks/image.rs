@@ -27,6 +27,13 @@ pub(crate) fn copy_store(from: &Path, to: &Path) {
     panic!("the files change while they are copied");
 }
 
+/// Reads a segment without the zeros at its end, which may have been written ahead.
+pub(crate) fn read_without_zeros(segment: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(segment).unwrap();
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+    bytes
+}
+
 /// Returns the files below a directory, except its lock, with their lengths and times, sorted.
 fn files_below(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     let (mut all, mut dirs) = (Vec::new(), vec![dir.to_owned()]);

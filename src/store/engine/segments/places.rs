@@ -26,7 +26,7 @@ const ZEROED_BYTES: u64 = 256 << 10;
 /// A sync is small if no more bytes than this were appended for it: about as many as the file
 /// system writes for the metadata.
 const SMALL_SYNC_BYTES: u64 = 16 << 10;
-/// So many small syncs must follow each other before zeros are written ahead.
+/// Zeros are written ahead after this many small syncs in a row.
 const SMALL_SYNCS: u32 = 8;
 /// How long a backup waits before it looks again whether a value is written.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
