@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 use crate::service::Service;
 use crate::words::Words;
 
+/// How many messages a client sends over one connection. The service ends a session after 100,000
+/// commands.
+const MESSAGES_PER_CONNECTION: u64 = 5_000;
+
 /// What the clients send.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
@@ -23,6 +27,8 @@ pub(crate) struct Load {
     pub(crate) time: Duration,
     /// How many messages to send, in all sessions together.
     pub(crate) count: Option<u64>,
+    /// The most messages to begin in a second, in all sessions together.
+    pub(crate) rate: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +80,9 @@ impl Load {
             let sessions: Vec<_> = (0..self.sessions)
                 .map(|session| {
                     let (next, over) = (&next, &over);
-                    scope.spawn(move || self.session(&service.socket, session, first, next, over))
+                    scope.spawn(move || {
+                        self.session(&service.socket, session, first, begin, next, over)
+                    })
                 })
                 .collect();
             let mut reports = 0;
@@ -113,30 +121,13 @@ impl Load {
         socket: &Path,
         session: usize,
         first: u64,
+        begin: Instant,
         next: &AtomicU64,
         over: &AtomicBool,
     ) -> Measured {
         let mut measured = Measured::default();
         let mut words = Words::new(session as u64 + first);
-        let stream = UnixStream::connect(socket).expect("the socket");
-        let mut output = stream.try_clone().expect("the socket");
-        let mut input = BufReader::new(stream);
-        let mut read_reply = move |lines: &mut String| -> u16 {
-            loop {
-                let start = lines.len();
-                assert!(input.read_line(lines).expect("an answer") > 0, "the service has gone");
-                let line = &lines[start..];
-                if line.as_bytes().get(3) != Some(&b'-') {
-                    return line.get(..3).and_then(|code| code.parse().ok()).expect("a code");
-                }
-            }
-        };
-        assert_eq!(read_reply(&mut String::new()), 220);
-        output.write_all(b"LHLO bench.example\r\n").expect("the socket");
-        let mut extensions = String::new();
-        assert_eq!(read_reply(&mut extensions), 250);
-        let takes_size = extensions.lines().any(|line| line.get(4..8) == Some("SIZE"));
-        let mut reply = move || read_reply(&mut String::new());
+        let mut connection = Connection::open(socket);
         let accounts: Vec<usize> =
             (0..self.recipients).map(|k| session * self.recipients.max(1) + k).collect();
         while !over.load(Ordering::Relaxed) {
@@ -144,34 +135,85 @@ impl Load {
             if self.count.is_some_and(|count| number - first >= count) {
                 break;
             }
+            if let Some(rate) = self.rate {
+                let due = Duration::from_secs_f64((number - first) as f64 / f64::from(rate));
+                std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            }
+            if connection.messages == MESSAGES_PER_CONNECTION {
+                connection.output.write_all(b"QUIT\r\n").ok();
+                connection = Connection::open(socket);
+            }
+            connection.messages += 1;
             let to: Vec<String> = accounts.iter().map(|account| address(*account)).collect();
             let message = words.message(number, &to.join(",\r\n "), self.size);
-            let size = if takes_size { format!(" SIZE={}", message.len()) } else { String::new() };
+            let size = if connection.takes_size {
+                format!(" SIZE={}", message.len())
+            } else {
+                String::new()
+            };
             let mut envelope = format!("MAIL FROM:<sender{session}@example.net>{size}\r\n");
             for one in &to {
                 envelope.push_str(&format!("RCPT TO:<{one}>\r\n"));
             }
             envelope.push_str("DATA\r\n");
-            let begin = Instant::now();
-            output.write_all(envelope.as_bytes()).expect("the socket");
+            let sent = Instant::now();
+            connection.output.write_all(envelope.as_bytes()).expect("the socket");
             for _ in 0..=to.len() {
-                let code = reply();
-                assert_eq!(code, 250, "MAIL or RCPT");
+                assert_eq!(connection.reply(), 250, "MAIL or RCPT");
             }
-            assert_eq!(reply(), 354, "DATA");
-            output.write_all(&message).expect("the socket");
-            output.write_all(b".\r\n").expect("the socket");
+            assert_eq!(connection.reply(), 354, "DATA");
+            connection.output.write_all(&message).expect("the socket");
+            connection.output.write_all(b".\r\n").expect("the socket");
             for account in &accounts {
-                if reply() == 250 {
+                if connection.reply() == 250 {
                     measured.deliveries += 1;
                     measured.acknowledged.entry(*account).or_default().push(number);
                 } else {
                     measured.refused += 1;
                 }
             }
-            measured.latencies.push(u32::try_from(begin.elapsed().as_micros()).unwrap_or(u32::MAX));
+            measured.latencies.push(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX));
         }
-        output.write_all(b"QUIT\r\n").ok();
+        connection.output.write_all(b"QUIT\r\n").ok();
         measured
+    }
+}
+
+struct Connection {
+    input: BufReader<UnixStream>,
+    output: UnixStream,
+    /// Whether the server takes the size of a message in MAIL (RFC 1870).
+    takes_size: bool,
+    /// How many messages were sent.
+    messages: u64,
+}
+
+impl Connection {
+    fn open(socket: &Path) -> Self {
+        let output = UnixStream::connect(socket).expect("the socket");
+        let input = BufReader::new(output.try_clone().expect("the socket"));
+        let mut connection = Self { input, output, takes_size: false, messages: 0 };
+        assert_eq!(connection.reply(), 220);
+        connection.output.write_all(b"LHLO bench.example\r\n").expect("the socket");
+        let mut extensions = String::new();
+        assert_eq!(connection.reply_lines(&mut extensions), 250);
+        connection.takes_size = extensions.lines().any(|line| line.get(4..8) == Some("SIZE"));
+        connection
+    }
+
+    fn reply(&mut self) -> u16 {
+        self.reply_lines(&mut String::new())
+    }
+
+    /// Reads a reply, appends its lines to `lines`, and returns its code.
+    fn reply_lines(&mut self, lines: &mut String) -> u16 {
+        loop {
+            let start = lines.len();
+            assert!(self.input.read_line(lines).expect("an answer") > 0, "the service has gone");
+            let line = &lines[start..];
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return line.get(..3).and_then(|code| code.parse().ok()).expect("a code");
+            }
+        }
     }
 }

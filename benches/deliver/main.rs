@@ -6,6 +6,7 @@
 //!   a message, in bytes, and the recipients are those of each message.
 //! - `--count 30000` delivers 30,000 messages to the service alone, and checks that each of them
 //!   that it accepted is stored once.
+//! - `--rate 1000` begins at most 1,000 messages in a second.
 //! - `--only service` or `--only sink` runs one of them.
 //! - `--no-trace` leaves out the short run under strace that counts syncs.
 //! - `--peers` measures the sink and the service in turns, in five shapes of load (`peers`).
@@ -46,6 +47,7 @@ struct Options {
     recipients: usize,
     /// `None` to send for `seconds` instead.
     count: Option<u64>,
+    rate: Option<u32>,
     only: Option<String>,
     trace: bool,
     peers: bool,
@@ -62,6 +64,7 @@ fn options() -> Options {
         size: 4096,
         recipients: 1,
         count: None,
+        rate: None,
         only: None,
         trace: true,
         peers: false,
@@ -79,6 +82,7 @@ fn options() -> Options {
             "--size" => options.size = value().parse().expect("a number"),
             "--recipients" => options.recipients = value().parse().expect("a number"),
             "--count" => options.count = Some(value().parse().expect("a number")),
+            "--rate" => options.rate = Some(value().parse().expect("a number")),
             "--only" => options.only = Some(value()),
             "--no-trace" => options.trace = false,
             "--peers" => options.peers = true,
@@ -136,6 +140,7 @@ fn main() {
         recipients: options.recipients,
         time: Duration::from_secs(options.seconds),
         count: options.count,
+        rate: options.rate,
     };
     let mut rates = Vec::new();
     for kind in ["sink", "service"] {

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) {
         if options.size.is_some_and(|only| only != size) {
             continue;
         }
-        let load = Load { sessions, size, recipients, time: options.time, count: None };
+        let load = Load { sessions, size, recipients, time: options.time, count: None, rate: None };
         let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); options.peers.len()];
         for round in 0..options.rounds {
             let mut turns: Vec<_> = options.peers.iter().zip(&mut cells).collect();
