@@ -164,15 +164,7 @@ fn write(
     let before = last.filter(|(last, _)| last == token).map_or(0, |(_, ordinal)| *ordinal);
     out.num(ordinal.saturating_sub(before));
     out.num(fields);
-    write_positions(out, positions);
-}
-
-fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
-    let mut before = 0;
-    out.list(positions.iter(), |out, at| {
-        out.num(at.saturating_sub(before));
-        before = *at;
-    });
+    out.ascending(positions);
 }
 
 /// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns

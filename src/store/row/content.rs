@@ -222,11 +222,7 @@ fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
             return;
         }
         out.num(step | 1);
-        let mut before = 0;
-        out.list(word.positions.iter(), |out, at| {
-            out.num(at.saturating_sub(before));
-            before = *at;
-        });
+        out.ascending(word.positions);
     });
     out.list(tokens.texts.iter(), |out, (text, fields)| {
         out.text(text);

@@ -182,6 +182,13 @@ impl FieldWriter {
 
     pub fn num(&mut self, value: impl Into<u64>) {
         let mut value = value.into();
+        if value < 1 << 56 {
+            let (bytes, length) = leb128(value);
+            let end = self.0.len() + length;
+            self.0.extend_from_slice(&bytes);
+            self.0.truncate(end);
+            return;
+        }
         while value >= 0x80 {
             self.0.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
@@ -228,6 +235,26 @@ impl FieldWriter {
         self.option(value, |out, text| out.text(text));
     }
 
+    /// Writes ascending numbers with their count before them: each as the difference from the one
+    /// before, the first from 0.
+    pub fn ascending(&mut self, values: &[u32]) {
+        self.len(values.len());
+        let mut before = 0;
+        for some in values.chunks(32) {
+            // The last number may have bytes behind it that do not belong to it.
+            let (mut buffer, mut end) = ([0; 32 * 5 + 3], 0);
+            for value in some {
+                let (bytes, length) = leb128(u64::from(value.saturating_sub(before)));
+                before = *value;
+                if let Some(to) = buffer.get_mut(end..).and_then(<[u8]>::first_chunk_mut) {
+                    *to = bytes;
+                }
+                end += length;
+            }
+            self.0.extend_from_slice(buffer.get(..end).unwrap_or_default());
+        }
+    }
+
     /// Writes values with their count before them.
     pub fn list<T>(
         &mut self,
@@ -239,6 +266,18 @@ impl FieldWriter {
             write(self, value);
         }
     }
+}
+
+/// Returns a number of less than 56 bits in LEB128, and how many of the bytes that takes. There is
+/// no branch, because it cannot be predicted how many bytes a number takes.
+fn leb128(value: u64) -> ([u8; 8], usize) {
+    // Spreads the number: groups of 28 bits to 4 bytes each, those of 14 to 2, and those of 7 to 1.
+    let spread = (value & 0x0fff_ffff) | (value & 0x00ff_ffff_f000_0000) << 4;
+    let spread = (spread & 0x0000_3fff_0000_3fff) | (spread & 0x0fff_c000_0fff_c000) << 2;
+    let spread = (spread & 0x007f_007f_007f_007f) | (spread & 0x3f80_3f80_3f80_3f80) << 1;
+    let followed = (spread | 1).ilog2() / 8;
+    let flags = 0x8080_8080_8080_8080 & !(u64::MAX << (8 * followed));
+    ((spread | flags).to_le_bytes(), followed as usize + 1)
 }
 
 /// The bytes of a row that are not read yet. Each function reads one field from their front.

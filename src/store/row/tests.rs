@@ -17,16 +17,58 @@ fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
     drop(R::decode(b"key", bytes));
 }
 
-proptest! {
-    #[test]
-    fn numbers_round_trip(value: u64, signed: i64) {
+#[test]
+fn numbers_are_leb128() {
+    for (value, bytes) in [
+        (0u64, &[0][..]),
+        (127, &[0x7f]),
+        (128, &[0x80, 1]),
+        (16_383, &[0xff, 0x7f]),
+        (16_384, &[0x80, 0x80, 1]),
+        ((1 << 56) - 1, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+        (1 << 56, &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1]),
+        (u64::MAX, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+    ] {
         let mut out = FieldWriter(Vec::new());
         out.num(value);
+        assert_eq!(out.0, bytes, "{value}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn numbers_round_trip(value: u64, bits in 0u32..64, signed: i64) {
+        let value = value >> bits;
+        let mut out = FieldWriter(Vec::new());
+        out.num(value);
+        prop_assert_eq!(out.0.len(), (value | 1).ilog2() as usize / 7 + 1);
         out.signed(signed);
         let mut input = FieldReader(&out.0);
         prop_assert_eq!(input.num(), Ok(value));
         prop_assert_eq!(input.signed(), Ok(signed));
         prop_assert!(input.0.is_empty());
+    }
+
+    #[test]
+    fn ascending_numbers_are_a_list_of_differences(
+        steps in proptest::collection::vec((any::<u32>(), 0u32..32), 0..100),
+    ) {
+        let mut last = 0u32;
+        let values: Vec<u32> = steps
+            .into_iter()
+            .map_while(|(step, bits)| {
+                last = last.checked_add(step >> bits)?;
+                Some(last)
+            })
+            .collect();
+        let mut out = FieldWriter(Vec::new());
+        out.ascending(&values);
+        let (mut one_by_one, mut before) = (FieldWriter(Vec::new()), 0);
+        one_by_one.list(values.iter(), |out, value| {
+            out.num(value - before);
+            before = *value;
+        });
+        prop_assert_eq!(out.0, one_by_one.0);
     }
 
     #[test]
