@@ -60,7 +60,9 @@ impl Txn<'_> {
             Some(oldest) => oldest,
             None => {
                 self.state.last_thread += 1;
-                ThreadId(self.state.last_thread)
+                let new = ThreadId(self.state.last_thread);
+                self.note_absent::<Threads>(&self.thread_key(new));
+                new
             }
         };
         let now = self.now;

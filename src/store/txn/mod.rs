@@ -10,6 +10,7 @@ pub(in crate::store) mod committer;
 pub(in crate::store) mod history;
 #[cfg(any(test, feature = "internals"))]
 mod inspect;
+mod read_rows;
 pub(in crate::store) mod repair_guard;
 pub(in crate::store) mod snapshot;
 pub(in crate::store) mod sweep;
@@ -36,6 +37,7 @@ use crate::store::row::{AccountStateRow, RowFormat};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
 use crate::store::table::{self, AccountState, Encoded, Home, Objects, Site};
+use crate::store::txn::read_rows::ReadRows;
 use crate::store::txn::snapshot::Snapshot;
 
 /// A change of one account, made under the account's lock.
@@ -53,6 +55,8 @@ pub struct Txn<'s> {
     pub(in crate::store) pending: Vec<Arc<Batch>>,
     /// `Base::version` of the account on which the change is based.
     pub(in crate::store) base: u64,
+    /// Rows on disk that the change has read.
+    pub(in crate::store) read_rows: ReadRows,
     /// The rows that the change has written or deleted so far.
     pub(in crate::store) stage: StagedRows,
     /// Rows that must be as they are here when the batch is written (`assert_unchanged`).
@@ -103,6 +107,7 @@ impl<'s> Txn<'s> {
             thresholds,
             pending,
             base: 0,
+            read_rows: ReadRows::default(),
             stage: StagedRows::new(),
             asserts: Vec::new(),
             state: AccountStateRow::fresh(),
@@ -219,6 +224,11 @@ impl<'s> Txn<'s> {
     /// Stages the deletion of a row, which need not exist.
     pub(in crate::store) fn delete<T: table::Table>(&mut self, key: &T::Key) {
         self.stage_row(T::ID, key.encode(), None);
+    }
+
+    /// Says that there is no such row, so that it is not looked up.
+    pub(in crate::store) fn note_absent<T: table::Table>(&self, key: &T::Key) {
+        self.read_rows.remember(T::ID, &key.encode(), None);
     }
 
     /// Stages the deletion of the first `limit` rows of a range and returns their number. Damaged
@@ -345,7 +355,7 @@ impl RowReader for Txn<'_> {
         if let Some(queued) = self.pending.iter().rev().find_map(|batch| batch.get(table, key)) {
             return Ok(queued.map(<[u8]>::to_vec));
         }
-        self.stored().get(table, key)
+        self.read_rows.get_or_read(table, key, || self.stored().get(table, key))
     }
 
     fn scan(
