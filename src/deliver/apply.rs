@@ -115,10 +115,12 @@ impl Deliverer {
             scripts,
             versions: EditedVersions::new(self.max_edited_bytes, raw.len(), members.len()),
         };
+        let snapshot = self.store.snapshot();
         let jobs: BTreeMap<AccountId, Result<AccountJob, Error>> = members
             .iter()
-            .map(|(account, members)| (*account, self.plan_account(&context, *account, members)))
+            .map(|(id, members)| (*id, self.plan_account(&context, &snapshot, *id, members)))
             .collect();
+        drop(snapshot);
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =

@@ -21,7 +21,7 @@ use super::scripts::{ScriptAnswer, is_junk};
 use crate::account::ResolvedAddress;
 use crate::filter::{AccountScripts, StoreTarget};
 use crate::message::trace;
-use crate::model::{AccountId, BlobHash, Identity, Recipient};
+use crate::model::{AccountId, BlobHash, Identity, Recipient, VacationResponse};
 use crate::outbox::Reporter;
 use crate::outbox::dsn::compose_delivered;
 use crate::store::{DeliveryRow, Error, Snapshot};
@@ -36,7 +36,9 @@ struct AccountContext<'a> {
     members: &'a [Member<'a>],
     snapshot: &'a Snapshot<'a>,
     scripts: Option<&'a AccountScripts>,
+    response: Result<VacationResponse, Error>,
     /// The record of the LMTP transaction, if it was served before for a recipient of the account.
+    /// `None` also if the plan does not depend on it: then only the commit reads it.
     served: Option<DeliveryRow>,
     /// Read when it is needed: most messages need no identity.
     identity: OnceCell<Identity>,
@@ -57,22 +59,28 @@ type RecipientAnswer = (usize, ScriptAnswer);
 
 impl Deliverer {
     /// Plans what is done for an account. `members` are its recipients, each address once.
+    /// `snapshot` was made for this delivery.
     ///
     /// Rates are charged for what is planned. They are refunded if this fails.
     pub(super) fn plan_account(
         &self,
         context: &DeliveryContext<'_>,
+        snapshot: &Snapshot<'_>,
         id: AccountId,
         members: &[Member<'_>],
     ) -> Result<AccountJob, Error> {
         context.versions.begin_account();
-        let snapshot = self.store.snapshot();
-        let served = snapshot.delivery(id, context.hash)?;
+        let (scripts, response) = (context.scripts.get(&id), snapshot.vacation(id));
+        let depends_on_record = scripts.is_some()
+            || response.as_ref().map_or(true, |response| response.enabled)
+            || members.iter().any(|(recipient, _)| recipient.notify.success);
+        let served = if depends_on_record { snapshot.delivery(id, context.hash)? } else { None };
         let account = AccountContext {
             id,
             members,
-            snapshot: &snapshot,
-            scripts: context.scripts.get(&id),
+            snapshot,
+            scripts,
+            response,
             served: served.filter(|served| served.is_valid(context.now)),
             identity: OnceCell::new(),
         };
@@ -176,7 +184,7 @@ impl Deliverer {
             }
         }
         let first = answers.first().map_or(0, |(recipient, _)| *recipient);
-        let response = match account.snapshot.vacation(account.id) {
+        let response = match &account.response {
             // No repair brings it back, and mail must not wait until the owner sets it anew.
             Err(error @ Error::Corrupt { .. }) => {
                 tracing::error!(
@@ -186,7 +194,7 @@ impl Deliverer {
                 );
                 return Ok(silent(first, NoReplyReason::Disabled, "it cannot be read"));
             }
-            response => response?,
+            response => response.as_ref().map_err(Clone::clone)?,
         };
         if !response.enabled {
             return Ok(silent(first, NoReplyReason::Disabled, ""));
@@ -208,7 +216,7 @@ impl Deliverer {
             }
         }
         if let Some((recipient, junk)) = found {
-            let notifier = Notifier::Response(&response);
+            let notifier = Notifier::Response(response);
             let decision = self.plan_notice(context, account, recipient, notifier, junk)?;
             return Ok(PlannedAnswer { recipient, is_scripted: false, decision });
         }

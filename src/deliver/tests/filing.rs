@@ -1,6 +1,7 @@
 //! Tests of how a message is filed and recorded, and that a retry files it once.
 
 use super::*;
+use crate::store::engine::watched::CountingEngine;
 
 #[test]
 fn retry_gets_the_same_id_and_adds_nothing() {
@@ -241,4 +242,30 @@ fn decision_is_found_by_its_email_if_all_ids_of_the_millisecond_are_taken() {
     });
     committed.unwrap().1.wait_blocking().unwrap();
     assert_eq!(fixture.last_reason(), "not-sent");
+}
+
+/// A delivery spends about a hundredth of its processor time on each look-up.
+#[test]
+fn a_delivery_looks_up_each_row_once() {
+    let engine = Arc::new(CountingEngine::default());
+    let fixture = fixture_over(engine.clone());
+    let send = |number: usize| {
+        let text = format!("Message-ID: <{number}@example.net>\n{HELLO}");
+        engine.read();
+        fixture.send("bob@example.net", &["ann@example.org"], &text);
+        engine.read()
+    };
+    send(0);
+    send(1);
+    // The account's script, response, row and state, the record of the delivery, the Inbox, the id
+    // of the email, two references to threads, the thread, and the message.
+    assert_eq!([send(2), send(3), send(4)], [11, 11, 11]);
+    // If there is a response, the plan looks for the record, too, and for whom it told. This
+    // message has one reference.
+    fixture.enable_response("Away");
+    let list = format!("List-Id: <list.example.net>\n{HELLO}");
+    engine.read();
+    fixture.send("bob@example.net", &["ann@example.org"], &list);
+    assert_eq!(engine.read(), 12);
+    fixture.assert_clean();
 }
