@@ -324,7 +324,8 @@ fn trace_prefix(
     recipient: &Recipient,
     target: &ResolvedAddress,
 ) -> Vec<u8> {
-    let id = BlobHash(*context.hash).to_string().chars().take(16).collect::<String>();
+    let mut id = BlobHash(*context.hash).to_string();
+    id.truncate(16);
     let (host, now) = (&context.settings.hostname, context.now);
     trace::prefix(context.envelope, recipient, &target.address, host, &id, now)
 }

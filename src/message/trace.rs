@@ -59,14 +59,12 @@ fn address_text(value: &str) -> String {
 /// Returns a value as one word of at most `max` characters, without the characters that have a
 /// meaning in Received; `unknown` if nothing is left.
 fn word(value: &str, max: usize) -> String {
-    let word: String = value
-        .chars()
-        .filter(|c| {
-            let is_special = matches!(c, '(' | ')' | '<' | '>' | ';' | '\\' | '"');
-            !is_special && !c.is_control() && !c.is_whitespace()
-        })
-        .take(max)
-        .collect();
+    let mut word = String::with_capacity(value.len());
+    let kept = value.chars().filter(|c| {
+        let is_special = matches!(c, '(' | ')' | '<' | '>' | ';' | '\\' | '"');
+        !is_special && !c.is_control() && !c.is_whitespace()
+    });
+    word.extend(kept.take(max));
     if word.is_empty() { "unknown".into() } else { word }
 }
 

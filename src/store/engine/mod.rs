@@ -54,6 +54,13 @@ pub struct Put {
     pub value: Option<Vec<u8>>,
 }
 
+impl Put {
+    /// The bytes of the key and the row.
+    pub(in crate::store) fn byte_len(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
+}
+
 /// An account that a batch changes, and the version of the account that the batch was built on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {

@@ -25,7 +25,7 @@ use rocksdb::{
     ColumnFamily, DB, DBAccess, DBRawIterator, DBRawIteratorWithThreadMode, ReadOptions, WriteBatch,
 };
 
-use self::journal::{Journal, add_put, encode_put};
+use self::journal::{Journal, MAX_PUT_OVERHEAD, add_put, encode_put};
 pub(in crate::store) use self::read_only::open_read_only;
 use self::remains::Deletions;
 use super::segments::{SegmentGuard, Segments};
@@ -338,7 +338,10 @@ impl Engine for RocksEngine {
             stale = self.stale_batches(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));
         }
-        let (mut merged, mut rows) = (WriteBatch::default(), Vec::new());
+        let bytes = puts.iter().map(|(_, put)| put.byte_len() + MAX_PUT_OVERHEAD).sum();
+        let (mut merged, mut rows) =
+            (WriteBatch::with_capacity_bytes(bytes), Vec::with_capacity(bytes));
+        let mut last: Option<(Table, &ColumnFamily)> = None;
         let mut followers = puts.iter().skip(1);
         for (_, put) in &puts {
             let next = followers.next();
@@ -347,7 +350,12 @@ impl Engine for RocksEngine {
                 continue;
             }
             encode_put(put, &mut rows)?;
-            add_put(&self.db, &mut merged, put)?;
+            let family = match last {
+                Some((table, family)) if table == put.table => family,
+                _ => self.family(put.table)?,
+            };
+            last = Some((put.table, family));
+            add_put(family, &mut merged, put);
         }
         if !rows.is_empty() {
             self.write_journaled(merged, &rows)?;

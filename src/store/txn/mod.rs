@@ -65,6 +65,8 @@ pub struct Txn<'s> {
     pub(in crate::store) state: AccountStateRow,
     /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
+    /// The account's state when the transaction began; a fresh one if it had none, or a damaged one.
+    before: AccountStateRow,
     /// The live mailboxes, once a change of a mailbox has read them. Only the functions of
     /// `store::account::mailboxes` change what is in it.
     pub(in crate::store) mailbox_tree: Option<MailboxTree>,
@@ -112,6 +114,7 @@ impl<'s> Txn<'s> {
             asserts: Vec::new(),
             state: AccountStateRow::fresh(),
             state_before: None,
+            before: AccountStateRow::fresh(),
             mailbox_tree: None,
             share_changes: Vec::new(),
         };
@@ -136,7 +139,7 @@ impl<'s> Txn<'s> {
         txn.state_before = txn.bytes::<AccountState>(&key)?;
         if let Some(row) = &txn.state_before {
             match AccountStateRow::from_bytes(Table::AccountState, &key.encode(), row) {
-                Ok(state) => txn.state = state,
+                Ok(state) => (txn.before, txn.state) = (state.clone(), state),
                 // A repair writes a damaged row anew.
                 Err(_) if is_repair => {}
                 Err(error) => return Err(error),
@@ -310,19 +313,14 @@ impl<'s> Txn<'s> {
             return None;
         }
         let key = self.account_key().encode();
-        let before = match &self.state_before {
-            Some(row) => AccountStateRow::from_bytes(Table::AccountState, &key, row)
-                .unwrap_or_else(|_| AccountStateRow::fresh()),
-            None => AccountStateRow::fresh(),
-        };
-        let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
+        let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&self.before.high));
         let types = types
             .filter(|(_, (now, was))| now != was)
             .map(|(data, (now, _))| (*data, *now))
             .collect();
         let unchanged_state =
             Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
-        if self.state != before {
+        if self.state != self.before {
             self.stage.insert((Table::AccountState, key), Some(self.state.to_bytes()));
         }
         let puts =

@@ -33,6 +33,9 @@ pub(super) const FAMILY: &str = "journal";
 const POSITION: &[u8] = b"position";
 /// The number of a table (1), and the lengths of its key and its value (4 each).
 const PUT_HEADER_BYTES: usize = 9;
+/// The most bytes that a row takes in a frame, or in a batch of RocksDB, besides its key and its
+/// value. In a batch these are its kind (1), its table (at most 5) and two lengths (at most 5 each).
+pub(super) const MAX_PUT_OVERHEAD: usize = 16;
 /// The length that stands for a deleted row.
 const DELETED: u32 = u32::MAX;
 
@@ -227,7 +230,7 @@ impl Journal {
         let JournalEnd { position, lost } = read_frames(segments, from, &mut |at, puts| {
             let mut batch = WriteBatch::default();
             for put in &puts {
-                add_put(db, &mut batch, put)?;
+                add_put(family(db, put.table.name())?, &mut batch, put);
             }
             batch.put_cf(family(db, FAMILY)?, POSITION, at.encode());
             db.write_opt(batch, &without_log()).map_err(|error| io(&error))
@@ -255,14 +258,12 @@ fn begin(db: &DB, segments: &Segments) -> Result<Position, Error> {
     Ok(position)
 }
 
-/// Adds the change of a row to a batch of RocksDB.
-pub(super) fn add_put(db: &DB, batch: &mut WriteBatch, put: &Put) -> Result<(), Error> {
-    let family = family(db, put.table.name())?;
+/// Adds the change of a row to a batch of RocksDB. `family` is that of its table.
+pub(super) fn add_put(family: &ColumnFamily, batch: &mut WriteBatch, put: &Put) {
     match &put.value {
         Some(value) => batch.put_cf(family, &put.key, value),
         None => batch.delete_cf(family, &put.key),
     }
-    Ok(())
 }
 
 impl RocksEngine {

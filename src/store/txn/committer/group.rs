@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
 use crate::model::clock::Stopwatch;
-use crate::store::engine::Batch;
+use crate::store::engine::{Batch, Put};
 use crate::store::error::Error;
 
 /// Bytes of rows after which a group takes no further commit.
@@ -178,7 +178,7 @@ impl QueuedCommit {
     fn byte_len(&self) -> usize {
         let shared = self.batches().find_map(|batch| batch.shared.as_deref()).into_iter().flatten();
         let puts = self.batches().flat_map(|batch| &batch.puts).chain(shared);
-        puts.map(|put| put.key.len() + put.value.as_ref().map_or(0, Vec::len)).sum()
+        puts.map(Put::byte_len).sum()
     }
 }
 
