@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
+use super::file::CHUNK_BYTES;
 use super::log::{LogKind, LogPlace};
 use super::*;
 
@@ -65,6 +66,21 @@ fn parts_of_values_are_read_also_after_reopening() {
     let new = again.append(&[8; 32], b"new").unwrap();
     assert!(extents.iter().all(|extent| extent.segment < new.segment));
     assert_eq!(read(&again, &new, 0..9).unwrap(), b"new");
+}
+
+/// The longest of them is written by several calls of the kernel.
+#[test]
+fn a_frame_of_any_length_is_read_as_it_was_written() {
+    let file = tempfile::tempfile().unwrap();
+    let chunk = usize::try_from(CHUNK_BYTES).unwrap();
+    for length in [0, 1, chunk - 1, chunk, chunk + 1, 65 << 20] {
+        let value = value(length, 3);
+        write_frame(&file, 7, &[9; 32], &value).unwrap();
+        let mut read = Vec::new();
+        read_frame(&file, 7, length as u64, &(0..u64::MAX), &mut read).unwrap();
+        assert!(read == value, "{length}");
+        assert!(file.metadata().unwrap().len() >= 7 + frame_length(length as u64));
+    }
 }
 
 #[test]
