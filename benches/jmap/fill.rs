@@ -18,6 +18,9 @@ pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.exampl
 pub(crate) const PASSWORD: &str = "a password of the bench";
 /// About the size of a message in bytes.
 const SIZE: usize = 2000;
+/// A word that is in one of so many emails that `RARE_EMAILS` have it.
+pub(crate) const RARE: &str = "zanzibar";
+const RARE_EMAILS: u64 = 60;
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
 /// How many commits may be pending when the next one begins.
@@ -54,6 +57,9 @@ fn account(store: &Store, user: &str, size: u64) {
             // No email has this id. Three emails refer to it.
             let head = format!("References: <thread-{}@bench.example>\r\n", number / 9);
             raw.splice(0..0, head.into_bytes());
+        }
+        if number.is_multiple_of((size / RARE_EMAILS).max(1)) {
+            raw.extend_from_slice(RARE.as_bytes());
         }
         let message = EncodedMessage::new(&rows(&raw, store.secrets()));
         let keywords: BTreeSet<String> = if number.is_multiple_of(10) {

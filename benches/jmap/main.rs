@@ -165,6 +165,9 @@ impl Start {
             let method = name.split(',').next();
             (name.to_owned(), json!([[method, arguments, "0"]]))
         };
+        let search = |name: &str, text: &str| {
+            one(name, json!({"accountId": account, "filter": {"text": text}, "limit": 50}))
+        };
         let reference = json!({"resultOf": "0", "name": "Email/query", "path": "/ids"});
         let with = |what: &str, arguments: Value| {
             let mut arguments = arguments;
@@ -180,6 +183,9 @@ impl Start {
             one("Core/echo", json!({"accountId": account})),
             one("Mailbox/get", json!({"accountId": account, "ids": null})),
             one("Email/query", query(account, &self.inbox)),
+            search("Email/query, a frequent word", "harbour"),
+            search("Email/query, two frequent words", "harbour kitchen"),
+            search("Email/query, a rare word", fill::RARE),
             with("Email/query and 50 of a list", json!({"accountId": account, "properties": LIST})),
             with(
                 "Email/query and 50 with bodies",

@@ -258,6 +258,15 @@ pub struct Tokens {
     pub texts: Vec<(String, u16)>,
 }
 
+/// The tokens that a search asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WantedTokens {
+    /// The hashes of the words, ascending.
+    pub words: Vec<u32>,
+    /// Whether it asks for texts.
+    pub texts: bool,
+}
+
 /// What is stored of a message, equal for all recipients. `message::rows` makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageRows {

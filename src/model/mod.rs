@@ -44,7 +44,7 @@ pub use decision::{Decision, Verdict};
 pub use delivered_to::DeliveredTo;
 pub use email::{
     EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord,
-    SearchWords, SentAt, Token, Tokens,
+    SearchWords, SentAt, Token, Tokens, WantedTokens,
 };
 pub use envelope::{
     BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::model::{AccountId, EmailId, ModSeq, Token};
+use crate::model::{AccountId, EmailId, ModSeq, Token, WantedTokens};
 use crate::query::Allowance;
 use crate::query::search::term::{SearchTerm, TermPiece, TextRemainder};
 use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
@@ -117,7 +117,8 @@ impl<'v> Hits<'v> {
                     .zip(&folds)
                     .map(|(number, fold)| (fold.newest, SourcePosition::Before, number)),
             );
-            let rows = HitSource::Rows { left, ahead: VecDeque::new(), batch: 1 };
+            let wanted = self.term.tokens();
+            let rows = HitSource::Rows { wanted, left, ahead: VecDeque::new(), batch: 1 };
             let folds = folds.into_iter().map(|fold| HitSource::Fold { fold, walk: None });
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
         }
@@ -151,6 +152,7 @@ impl<'v> Hits<'v> {
 enum HitSource<'v> {
     /// The unfolded token rows.
     Rows {
+        wanted: WantedTokens,
         /// The number of rows still to be read. A scan beyond them might have to skip many deleted
         /// rows.
         left: u64,
@@ -184,10 +186,10 @@ impl<'v> HitSource<'v> {
         from: EmailId,
     ) -> Result<Option<EmailId>, Error> {
         match self {
-            Self::Rows { left, ahead, batch } => {
+            Self::Rows { wanted, left, ahead, batch } => {
                 ahead.retain(|id| *id >= from);
                 if ahead.is_empty() && *left > 0 {
-                    snapshot.scan_unfolded_tokens(account, from, |id, tokens| {
+                    snapshot.scan_unfolded_tokens(account, from, wanted, |id, tokens| {
                         *left = left.saturating_sub(1);
                         ahead.extend(term.matches(&tokens).then_some(id));
                         Ok(ahead.len() < *batch && *left > 0)

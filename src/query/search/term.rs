@@ -16,7 +16,7 @@ use crate::message::tokens::{self, TokenSink, WordHash, each_token};
 use crate::message::words::each_word;
 use crate::model::address::domain_is_well_formed;
 use crate::model::field::field_at;
-use crate::model::{Address, Secrets, Tokens, delivered_to};
+use crate::model::{Address, Secrets, Tokens, WantedTokens, delivered_to};
 
 /// The fields that a `text` condition searches.
 pub const WORD_FIELDS: u16 = tokens::FROM
@@ -196,6 +196,14 @@ impl SearchTerm {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
+    }
+
+    /// Returns the tokens by which `matches` decides.
+    pub(in crate::query) fn tokens(&self) -> WantedTokens {
+        let mut words: Vec<u32> = self.words().map(|word| word.hash).collect();
+        words.sort_unstable();
+        words.dedup();
+        WantedTokens { words, texts: self.pieces.iter().any(|piece| !piece.texts.is_empty()) }
     }
 
     /// Whether an email with these tokens has the term, apart from collisions of word hashes. If it

@@ -1,11 +1,13 @@
 //! The rows of an email's content and of its search tokens. Each has a part that all recipients of
 //! the message share.
 
+use std::borrow::Cow;
+
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
     Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets,
-    Positions, SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, field,
+    Positions, SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, WantedTokens, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -109,20 +111,25 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
 /// version 1 lacks the address of the delivery, so its texts say that the address is unclear.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
-        let delivered_to = if version < TOKENS_VERSION {
-            DeliveredTo::Unclear.search_text()
-        } else {
-            input.option(FieldReader::text)?
-        };
-        let mut tokens = read_tokens(input)?;
-        if let Some(text) = delivered_to {
-            let at = tokens.texts.partition_point(|(other, _)| *other < text);
-            match tokens.texts.get_mut(at).filter(|(other, _)| *other == text) {
-                Some((_, fields)) => *fields |= field::DELIVERED_HERE,
-                None => tokens.texts.insert(at, (text, field::DELIVERED_HERE)),
-            }
-        }
-        Ok(tokens)
+        let delivered_to = read_delivered_to(input, version)?;
+        let words = read_words(input)?;
+        Ok(Tokens { words, texts: read_texts(input, delivered_to)? })
+    })
+}
+
+/// Returns those tokens of a row that a search asks for. What stands behind the last of them is not
+/// read, so damage there is not noticed.
+pub fn decode_wanted_tokens(
+    key: &[u8],
+    bytes: &[u8],
+    wanted: &WantedTokens,
+) -> Result<Tokens, Error> {
+    decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
+        let delivered_to = read_delivered_to(input, version)?;
+        let words = read_wanted_words(input, wanted)?;
+        let texts = if wanted.texts { read_texts(input, delivered_to)? } else { Vec::new() };
+        input.0 = &[];
+        Ok(Tokens { words, texts })
     })
 }
 
@@ -230,28 +237,94 @@ fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
     });
 }
 
-fn read_tokens(input: &mut FieldReader<'_>) -> Result<Tokens, RowError> {
-    let fields = |input: &mut FieldReader<'_>| {
-        u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))
-    };
-    let (mut last, count) = (0u32, input.count()?);
+fn read_words(input: &mut FieldReader<'_>) -> Result<SearchWords, RowError> {
+    let (mut last, count) = (0, input.count()?);
     let mut words = SearchWords::default();
     for _ in 0..count {
         let step = input.num()?;
-        last = u32::try_from(step >> 1)
-            .ok()
-            .and_then(|step| last.checked_add(step))
-            .ok_or(RowError("hash too large"))?;
-        if step & 1 == 0 {
-            words.push_word(last, [input.num32()?]);
-            continue;
-        }
-        let mut before = 0u32;
-        let positions: Positions = input.list(|input| {
-            before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
-            Ok(before)
-        })?;
-        words.push_word(last, positions);
+        last = add_step(last, step)?;
+        let positions = if step & 1 == 0 { 1 } else { input.count()? };
+        words.push_word(last, read_positions(input, positions)?);
     }
-    Ok(Tokens { words, texts: input.list(|input| Ok((input.text()?, fields(input)?)))? })
+    Ok(words)
+}
+
+/// Reads the words that are wanted, and passes over the others. If no texts are wanted, stops behind
+/// the last wanted word.
+fn read_wanted_words(
+    input: &mut FieldReader<'_>,
+    wanted: &WantedTokens,
+) -> Result<SearchWords, RowError> {
+    let (mut last, count) = (0, input.count()?);
+    let (mut words, mut left) = (SearchWords::default(), wanted.words.iter().copied());
+    let mut next = left.next();
+    for _ in 0..count {
+        let (step, behind_next) = input.num_and_behind_next()?;
+        let hash = add_step(last, step)?;
+        last = hash;
+        while next.is_some_and(|wanted| wanted < hash) {
+            next = left.next();
+        }
+        if next == Some(hash) {
+            let positions = if step & 1 == 0 { 1 } else { input.count()? };
+            words.push_word(hash, read_positions(input, positions)?);
+        } else if next.is_none() && !wanted.texts {
+            break;
+        } else if step & 1 == 0
+            && let Some(behind_position) = behind_next
+        {
+            input.0 = behind_position;
+        } else {
+            let positions = if step & 1 == 0 { 1 } else { input.count()? };
+            (0..positions).try_for_each(|_| input.skip_num())?;
+        }
+    }
+    Ok(words)
+}
+
+/// Adds to the hash of a word the difference to that of the next one. The lowest bit of `step` says
+/// something else (`write_tokens`).
+fn add_step(hash: u32, step: u64) -> Result<u32, RowError> {
+    let next = u32::try_from(step >> 1).ok().and_then(|step| hash.checked_add(step));
+    next.ok_or(RowError("hash too large"))
+}
+
+fn read_positions(input: &mut FieldReader<'_>, count: usize) -> Result<Positions, RowError> {
+    let mut before = 0u32;
+    let mut read = || {
+        before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
+        Ok(before)
+    };
+    (0..count).map(|_| read()).collect()
+}
+
+/// Reads the text of the address of the delivery, if the row has one.
+fn read_delivered_to<'a>(
+    input: &mut FieldReader<'a>,
+    version: u8,
+) -> Result<Option<Cow<'a, str>>, RowError> {
+    if version < TOKENS_VERSION {
+        return Ok(DeliveredTo::Unclear.search_text().map(Cow::Owned));
+    }
+    let text = input.option(FieldReader::bytes)?.map(std::str::from_utf8).transpose();
+    Ok(text.map_err(|_| RowError("text is not UTF-8"))?.map(Cow::Borrowed))
+}
+
+/// Reads the texts, and adds that of the address of the delivery.
+fn read_texts(
+    input: &mut FieldReader<'_>,
+    delivered_to: Option<Cow<'_, str>>,
+) -> Result<Vec<(String, u16)>, RowError> {
+    let fields = |input: &mut FieldReader<'_>| {
+        u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))
+    };
+    let mut texts: Vec<(String, u16)> = input.list(|input| Ok((input.text()?, fields(input)?)))?;
+    if let Some(text) = delivered_to {
+        let at = texts.partition_point(|(other, _)| **other < *text);
+        match texts.get_mut(at).filter(|(other, _)| **other == *text) {
+            Some((_, fields)) => *fields |= field::DELIVERED_HERE,
+            None => texts.insert(at, (text.into_owned(), field::DELIVERED_HERE)),
+        }
+    }
+    Ok(texts)
 }

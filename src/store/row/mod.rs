@@ -37,7 +37,7 @@ pub(in crate::store) use blob::blob_frames;
 pub use blob::{BlobBytes, BlobRow, FRAME_BYTES, decode_frame};
 pub use content::{
     EncodedMessage, are_tokens_outdated, content_prefix, decode_content, decode_tokens,
-    encode_content, encode_tokens, is_content_outdated,
+    decode_wanted_tokens, encode_content, encode_tokens, is_content_outdated,
 };
 pub use email::Thread;
 pub(crate) use list::RankCount;
@@ -276,8 +276,18 @@ fn leb128(value: u64) -> ([u8; 8], usize) {
     let spread = (spread & 0x0000_3fff_0000_3fff) | (spread & 0x0fff_c000_0fff_c000) << 2;
     let spread = (spread & 0x007f_007f_007f_007f) | (spread & 0x3f80_3f80_3f80_3f80) << 1;
     let followed = (spread | 1).ilog2() / 8;
-    let flags = 0x8080_8080_8080_8080 & !(u64::MAX << (8 * followed));
+    let flags = LEB128_FLAGS & !(u64::MAX << (8 * followed));
     ((spread | flags).to_le_bytes(), followed as usize + 1)
+}
+
+/// The bits of eight bytes that say in LEB128 that the number goes on.
+const LEB128_FLAGS: u64 = 0x8080_8080_8080_8080;
+
+/// Returns how many of these bytes the first number in LEB128 takes; `None` if it does not end.
+#[inline]
+fn leb128_length(bytes: u64) -> Option<usize> {
+    let ends = !bytes & LEB128_FLAGS;
+    (ends != 0).then(|| ends.trailing_zeros() as usize / 8 + 1)
 }
 
 /// The bytes of a row that are not read yet. Each function reads one field from their front.
@@ -291,7 +301,23 @@ impl<'a> FieldReader<'a> {
         Ok(*first)
     }
 
+    #[inline]
     pub fn num(&mut self) -> Result<u64, RowError> {
+        // Without a branch for each byte, as `leb128` writes it.
+        if let Some(bytes) = self.0.first_chunk().copied().map(u64::from_le_bytes)
+            && let Some(length) = leb128_length(bytes)
+        {
+            let groups = bytes & 0x7f7f_7f7f_7f7f_7f7f & (u64::MAX >> (64 - 8 * length));
+            let joined = (groups & 0x007f_007f_007f_007f) | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
+            let joined = (joined & 0x0000_3fff_0000_3fff) | (joined & 0x3fff_0000_3fff_0000) >> 2;
+            let value = (joined & 0x0fff_ffff) | (joined & 0x0fff_ffff_0000_0000) >> 4;
+            self.0 = self.0.get(length..).unwrap_or_default();
+            return Ok(value);
+        }
+        self.num_by_bytes()
+    }
+
+    fn num_by_bytes(&mut self) -> Result<u64, RowError> {
         let (mut value, mut shift, mut rest) = (0u64, 0u32, self.0.iter());
         for byte in rest.by_ref() {
             let bits = u64::from(byte & 0x7f);
@@ -306,6 +332,29 @@ impl<'a> FieldReader<'a> {
             shift = shift.saturating_add(7);
         }
         Err(RowError("too short"))
+    }
+
+    /// Reads a number. Also returns what is behind the number after it, if that one is short and
+    /// more bytes follow.
+    #[inline]
+    pub fn num_and_behind_next(&mut self) -> Result<(u64, Option<&'a [u8]>), RowError> {
+        let behind = self.0.first_chunk().copied().map(u64::from_le_bytes).and_then(|bytes| {
+            let ends = !bytes & LEB128_FLAGS;
+            let second = ends & ends.wrapping_sub(1);
+            self.0.get(second.trailing_zeros() as usize / 8 + 1..).filter(|_| second != 0)
+        });
+        Ok((self.num()?, behind))
+    }
+
+    /// Passes over a number.
+    #[inline]
+    pub fn skip_num(&mut self) -> Result<(), RowError> {
+        let length = self.0.first_chunk().copied().map(u64::from_le_bytes).and_then(leb128_length);
+        match length.and_then(|length| self.0.get(length..)) {
+            Some(rest) => self.0 = rest,
+            None => drop(self.num()?),
+        }
+        Ok(())
     }
 
     pub fn num32(&mut self) -> Result<u32, RowError> {

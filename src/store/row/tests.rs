@@ -6,7 +6,8 @@ use super::*;
 use crate::model::{
     Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision,
     EmailMetadata, EmailSubmission, ExcludedSender, Mailbox, MessageRows, PartOffsets,
-    PushSubscription, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
+    PushSubscription, SenderIdentity, SentAt, Tokens, UtcMillis, VacationResponse, Variant,
+    WantedTokens,
 };
 use crate::store::engine::segments::Extent;
 
@@ -15,6 +16,18 @@ const NEWEST_VERSION: u8 = 3;
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
     drop(R::decode(b"key", bytes));
+}
+
+/// The tokens that are wanted, by decoding all of them.
+fn only(all: &Tokens, wanted: &WantedTokens) -> Tokens {
+    let mut found = Tokens::default();
+    for word in all.words.iter().filter(|word| wanted.words.contains(&word.hash)) {
+        found.words.push_word(word.hash, word.positions.iter().copied());
+    }
+    if wanted.texts {
+        found.texts.clone_from(&all.texts);
+    }
+    found
 }
 
 #[test]
@@ -43,10 +56,17 @@ proptest! {
         out.num(value);
         prop_assert_eq!(out.0.len(), (value | 1).ilog2() as usize / 7 + 1);
         out.signed(signed);
-        let mut input = FieldReader(&out.0);
-        prop_assert_eq!(input.num(), Ok(value));
-        prop_assert_eq!(input.signed(), Ok(signed));
-        prop_assert!(input.0.is_empty());
+        // With many bytes behind the numbers, and with none.
+        for behind in [&[0xff; 16][..], &[]] {
+            let bytes = [&out.0, behind].concat();
+            let mut input = FieldReader(&bytes);
+            let mut passed = input;
+            prop_assert_eq!(input.num(), Ok(value));
+            prop_assert_eq!(passed.skip_num(), Ok(()));
+            prop_assert_eq!(passed.0, input.0);
+            prop_assert_eq!(input.signed(), Ok(signed));
+            prop_assert_eq!(input.0, behind);
+        }
     }
 
     #[test]
@@ -93,7 +113,11 @@ proptest! {
         any_bytes_never_panic::<ObjectRow<EmailSubmission>>(&bytes);
         any_bytes_never_panic::<ObjectRow<PushSubscription>>(&bytes);
         drop(decode_content(b"key", &bytes));
-        drop(decode_tokens(b"key", &bytes));
+        let wanted = WantedTokens { words: vec![1, 7, 1 << 27], texts: version % 2 == 0 };
+        let found = decode_wanted_tokens(b"key", &bytes, &wanted);
+        if let Ok(all) = decode_tokens(b"key", &bytes) {
+            prop_assert_eq!(found, Ok(only(&all, &wanted)));
+        }
         drop(BlobRow::decode(b"key", &bytes));
         drop(decode_frame(b"key", &bytes));
     }
@@ -121,6 +145,13 @@ proptest! {
         let value = encode_content(&prefix, &encoded.content);
         prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
         let value = encode_tokens(b"", &encoded.tokens);
+        let every_second = rows.tokens.words.iter().step_by(2).map(|word| word.hash);
+        let words: Vec<u32> = every_second.chain([1 << 28]).collect();
+        for texts in [false, true] {
+            let wanted = WantedTokens { words: words.clone(), texts };
+            let found = decode_wanted_tokens(b"key", &value, &wanted);
+            prop_assert_eq!(found, Ok(only(&rows.tokens, &wanted)));
+        }
         prop_assert_eq!(decode_tokens(b"key", &value), Ok(rows.tokens));
         let (length, offset) = (raw.len() as u64, raw.first().copied().unwrap_or_default());
         let extent = Extent { segment: u32::from(offset), offset: u64::from(offset), length };

@@ -271,8 +271,9 @@ fn emails_with_other_tokens(
         }
         Ok(())
     };
-    snapshot.scan_unfolded_tokens(account, EmailId(0), |id, tokens| {
-        one(id, digest(&tokens)).map(|()| true)
+    let unfolded = KeyRange::under(&(account,));
+    read.rows_with::<EmailTokens, _>(&unfolded, decode_tokens, |key, tokens| {
+        one(key.email, digest(&tokens)).map(|()| true)
     })?;
     for fold in snapshot.folds(account)?.live {
         let ids = snapshot.fold_emails(account, fold.id)?;

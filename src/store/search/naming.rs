@@ -1,6 +1,6 @@
 //! Finds the emails that have a text, such as an address, by the search index.
 
-use crate::model::{AccountId, EmailId, Token};
+use crate::model::{AccountId, EmailId, Token, WantedTokens};
 use crate::store::error::Error;
 use crate::store::txn::snapshot::Snapshot;
 
@@ -19,7 +19,8 @@ impl Snapshot<'_> {
         mut each: impl FnMut(EmailId) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let mut goes_on = true;
-        self.scan_unfolded_tokens(account, EmailId(0), |id, tokens| {
+        let texts = WantedTokens { texts: true, ..WantedTokens::default() };
+        self.scan_unfolded_tokens(account, EmailId(0), &texts, |id, tokens| {
             let at = tokens.texts.binary_search_by(|(other, _)| other.as_str().cmp(text)).ok();
             if at.and_then(|at| tokens.texts.get(at)).is_some_and(|(_, found)| found & fields != 0)
             {

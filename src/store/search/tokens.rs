@@ -3,12 +3,12 @@
 //! A fold numbers its emails newest first, and its postings name an email by that ordinal. The
 //! email may have been destroyed since ([`Snapshot::is_current_in_fold`]).
 
-use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
+use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens, WantedTokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::read_block;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
-use crate::store::row::{Row as _, decode_tokens};
+use crate::store::row::{Row as _, decode_wanted_tokens};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldEmailsKey, FoldId, FoldKey, FoldRows};
 use crate::store::table::keys::EmailKey;
@@ -24,18 +24,18 @@ impl Snapshot<'_> {
             .unwrap_or_default())
     }
 
-    /// Calls `each` for the emails that are not folded, newest first from `start` on, until `each`
-    /// returns false.
+    /// Calls `each` for the emails that are not folded, newest first from `start` on, each with those
+    /// of its tokens that are wanted, until `each` returns false.
     pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,
         start: EmailId,
+        wanted: &WantedTokens,
         mut each: impl FnMut(EmailId, Tokens) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let range = KeyRange::from(&(account,), &EmailKey { account, email: start });
-        self.read.rows_with::<EmailTokens, _>(&range, decode_tokens, |key, tokens| {
-            each(key.email, tokens)
-        })
+        let decode = |key: &[u8], row: &[u8]| decode_wanted_tokens(key, row, wanted);
+        self.read.rows_with::<EmailTokens, _>(&range, decode, |key, tokens| each(key.email, tokens))
     }
 
     /// Whether an id in a fold with this `created_upto` still names a live email of the fold. After
