@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::service::Service;
 use crate::words::Words;
 
-/// How many messages a client sends over one connection. The service ends a session after 100,000
-/// commands.
-const MESSAGES_PER_CONNECTION: u64 = 5_000;
+/// About how many commands a client sends over one connection. The service ends a session after
+/// 100,000.
+const COMMANDS_PER_CONNECTION: usize = 50_000;
 
 /// What the clients send.
 #[derive(Debug, Clone)]
@@ -139,11 +139,12 @@ impl Load {
                 let due = Duration::from_secs_f64((number - first) as f64 / f64::from(rate));
                 std::thread::sleep(due.saturating_sub(begin.elapsed()));
             }
-            if connection.messages == MESSAGES_PER_CONNECTION {
+            if connection.commands >= COMMANDS_PER_CONNECTION {
                 connection.output.write_all(b"QUIT\r\n").ok();
                 connection = Connection::open(socket);
             }
-            connection.messages += 1;
+            // MAIL, RCPT and DATA.
+            connection.commands += self.recipients + 2;
             let to: Vec<String> = accounts.iter().map(|account| address(*account)).collect();
             let message = words.message(number, &to.join(",\r\n "), self.size);
             let size = if connection.takes_size {
@@ -184,15 +185,15 @@ struct Connection {
     output: UnixStream,
     /// Whether the server takes the size of a message in MAIL (RFC 1870).
     takes_size: bool,
-    /// How many messages were sent.
-    messages: u64,
+    /// How many commands were sent.
+    commands: usize,
 }
 
 impl Connection {
     fn open(socket: &Path) -> Self {
         let output = UnixStream::connect(socket).expect("the socket");
         let input = BufReader::new(output.try_clone().expect("the socket"));
-        let mut connection = Self { input, output, takes_size: false, messages: 0 };
+        let mut connection = Self { input, output, takes_size: false, commands: 0 };
         assert_eq!(connection.reply(), 220);
         connection.output.write_all(b"LHLO bench.example\r\n").expect("the socket");
         let mut extensions = String::new();

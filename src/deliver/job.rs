@@ -27,7 +27,7 @@ pub(super) struct RecipientJob {
     pub(super) address: Address,
     /// The trace fields of the delivery to this recipient.
     pub(super) prefix: Vec<u8>,
-    /// `None` if the transaction was served for this recipient before.
+    /// `None` if the transaction was served for this recipient before, and the plan looked for that.
     pub(super) work: Option<RecipientWork>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct RecipientWork {
 pub(super) struct PlannedAnswer {
     /// The index in `AccountJob::recipients` of the recipient whose copy of the message is or would
     /// be answered. If neither a script nor the response is to answer, that of the first recipient
-    /// that was not served before.
+    /// for whom something is planned.
     pub(super) recipient: usize,
     /// Whether a script answers. If not, the response of the account does, or nobody.
     pub(super) is_scripted: bool,

@@ -3,7 +3,8 @@
 //! - Scripts run for each recipient of the account by itself, with the address of this recipient
 //!   (RFC 5228 §5.4). The commit joins what they decided.
 //! - Nothing is planned for a recipient for whom the LMTP transaction was served before: the client
-//!   sends the message again.
+//!   sends the message again. Where the plan is the same in any case, only the commit looks whether
+//!   it was (`depends_on_record`).
 //! - Without scripts, the first recipient that was not served before decides where the message
 //!   goes.
 
@@ -73,7 +74,10 @@ impl Deliverer {
         let (scripts, response) = (context.scripts.get(&id), snapshot.vacation(id));
         let depends_on_record = scripts.is_some()
             || response.as_ref().map_or(true, |response| response.enabled)
-            || members.iter().any(|(recipient, _)| recipient.notify.success);
+            || members.len() > 1
+            || members
+                .iter()
+                .any(|(recipient, target)| recipient.notify.success || target.detail.is_some());
         let served = if depends_on_record { snapshot.delivery(id, context.hash)? } else { None };
         let account = AccountContext {
             id,

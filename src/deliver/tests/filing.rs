@@ -175,6 +175,28 @@ fn detail_names_the_mailbox_if_the_owner_allows_it() {
     assert_eq!((counts(&fixture, "Lists/rust"), counts(&fixture, "inbox")), (1, 2));
 }
 
+/// A script discarded the message for the first recipient, and is off when it comes for both.
+#[test]
+fn recipient_that_was_served_before_does_not_decide_where_the_message_goes() {
+    let fixture = fixture();
+    fixture.directory.update(fixture.ann, |row| row.detail_files = true).unwrap();
+    fixture.activate("discard;");
+    fixture.send("bob@example.net", &["ann+archive@example.org"], HELLO);
+    let committed = fixture.store.commit(fixture.ann, |txn| txn.activate_script(None));
+    committed.unwrap().1.wait_blocking().unwrap();
+    let both = ["ann+archive@example.org", "ann+junk@example.org"];
+    let answers = fixture.send("bob@example.net", &both, HELLO);
+    assert!(answers.iter().all(|answer| answer.starts_with("250 ")), "{answers:?}");
+    let snapshot = fixture.store.snapshot();
+    let junk = snapshot.find_mailbox(fixture.ann, "junk").unwrap().unwrap().0;
+    let emails = snapshot.emails(fixture.ann, None, 9).unwrap();
+    assert_eq!(
+        emails.iter().map(|(_, email)| &email.mailboxes).collect::<Vec<_>>(),
+        [&[junk].into()]
+    );
+    fixture.assert_clean();
+}
+
 #[test]
 fn a_parser_panic_is_caught_and_mail_without_content_is_filed_with_its_bytes() {
     assert!(catch_parser_panic("a test", || panic!("on purpose")).is_none());

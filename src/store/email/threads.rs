@@ -61,7 +61,10 @@ impl Txn<'_> {
             None => {
                 self.state.last_thread += 1;
                 let new = ThreadId(self.state.last_thread);
-                self.note_absent::<Threads>(&self.thread_key(new));
+                // Only the state says that the number is new.
+                if self.state_before.is_some() {
+                    self.note_absent::<Threads>(&self.thread_key(new));
+                }
                 new
             }
         };

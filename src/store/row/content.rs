@@ -117,8 +117,8 @@ pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     })
 }
 
-/// Returns those tokens of a row that a search asks for. What stands behind the last of them is not
-/// read, so damage there is not noticed.
+/// Returns those tokens of a row that a search asks for. The positions of other words are passed
+/// over, and what stands behind the last token is not read, so damage there is not noticed.
 pub fn decode_wanted_tokens(
     key: &[u8],
     bytes: &[u8],

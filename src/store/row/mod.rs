@@ -334,8 +334,8 @@ impl<'a> FieldReader<'a> {
         Err(RowError("too short"))
     }
 
-    /// Reads a number. Also returns what is behind the number after it, if that one is short and
-    /// more bytes follow.
+    /// Reads a number. Also returns what is behind the number after it, if at least eight bytes are
+    /// left and both numbers end within the first eight.
     #[inline]
     pub fn num_and_behind_next(&mut self) -> Result<(u64, Option<&'a [u8]>), RowError> {
         let behind = self.0.first_chunk().copied().map(u64::from_le_bytes).and_then(|bytes| {

@@ -1,5 +1,6 @@
-//! Rows that a transaction has read, so that it looks each up once. Their account is locked, so
-//! they stay as they are.
+//! The first rows that a transaction has read, so that it looks each of them up once. Rows of its
+//! account stay as they are, because the account is locked. Of other accounts, it sees the rows as
+//! they were when it first read them.
 
 use std::cell::RefCell;
 

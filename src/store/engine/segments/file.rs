@@ -13,7 +13,7 @@
 //! - Every read of a chunk verifies its checksum.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
@@ -29,8 +29,6 @@ pub(super) const FRAME_HEADER_BYTES: u64 = FRAME_HEADER_LENGTH as u64;
 const FRAME_HEADER_LENGTH: usize = 4 + 8 + NAME_BYTES;
 pub(super) const CHECKSUM_BYTES: u64 = CHECKSUM_LENGTH as u64;
 pub(super) const CHECKSUM_LENGTH: usize = 4;
-/// The most parts that the kernel writes at once (`IOV_MAX`).
-const MAX_PARTS: usize = 1024;
 
 /// What identifies a segment. The random number tells apart segments with the same id that a store
 /// and its restored copy wrote.
@@ -80,10 +78,11 @@ pub(super) fn frame_header(name: &[u8; NAME_BYTES], length: u64) -> Vec<u8> {
     [&crc32fast::hash(&rest).to_be_bytes()[..], &rest].concat()
 }
 
-/// Writes the frame of a value at a place in a file. A frame of up to `MAX_PARTS` parts takes one
-/// call of the kernel, so that the page with its header is not written back before it also has the
-/// bytes behind the header: such a frame would count as damaged. Bytes that were written remain
-/// after an error.
+/// Writes the frame of a value at a place in a file. Bytes that were written remain after an error.
+///
+/// The header is written by one call together with the first chunk, so that the system does not
+/// write back the page with the header before the bytes behind it are in the page, too. After a power
+/// failure such a frame could count as damaged.
 ///
 /// # Errors
 /// Those of the file.
@@ -93,26 +92,22 @@ pub(super) fn write_frame(
     name: &[u8; NAME_BYTES],
     value: &[u8],
 ) -> io::Result<()> {
-    let header = frame_header(name, value.len() as u64);
-    let chunks = || value.chunks(usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX));
-    let checksums: Vec<[u8; CHECKSUM_LENGTH]> =
-        chunks().map(|chunk| crc32fast::hash(chunk).to_be_bytes()).collect();
-    let mut parts = vec![IoSlice::new(&header)];
-    for (chunk, checksum) in chunks().zip(&checksums) {
-        parts.extend([IoSlice::new(chunk), IoSlice::new(checksum)]);
+    let mut buffer = frame_header(name, value.len() as u64);
+    let mut chunks = value.chunks(usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX));
+    if let Some(first) = chunks.next() {
+        buffer.reserve_exact(first.len() + CHECKSUM_LENGTH);
+        buffer.extend_from_slice(first);
+        buffer.extend_from_slice(&crc32fast::hash(first).to_be_bytes());
     }
-    let mut left = parts.as_mut_slice();
-    while !left.is_empty() {
-        let some = left.get(..MAX_PARTS).unwrap_or(left);
-        match rustix::io::retry_on_intr(|| rustix::io::pwritev(file, some, at))? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            written => {
-                at += written as u64;
-                IoSlice::advance_slices(&mut left, written);
-            }
+    for chunk in chunks {
+        for bytes in [&buffer, chunk] {
+            file.write_all_at(bytes, at)?;
+            at += bytes.len() as u64;
         }
+        buffer.clear();
+        buffer.extend_from_slice(&crc32fast::hash(chunk).to_be_bytes());
     }
-    Ok(())
+    file.write_all_at(&buffer, at)
 }
 
 /// Appends to `out` the bytes in a range of a value of `length` bytes, whose frame begins at `at`.

@@ -68,12 +68,11 @@ fn parts_of_values_are_read_also_after_reopening() {
     assert_eq!(read(&again, &new, 0..9).unwrap(), b"new");
 }
 
-/// The longest of them is written by several calls of the kernel.
 #[test]
 fn a_frame_of_any_length_is_read_as_it_was_written() {
     let file = tempfile::tempfile().unwrap();
     let chunk = usize::try_from(CHUNK_BYTES).unwrap();
-    for length in [0, 1, chunk - 1, chunk, chunk + 1, 65 << 20] {
+    for length in [0, 1, chunk - 1, chunk, chunk + 1, 5 * chunk + 7] {
         let value = value(length, 3);
         write_frame(&file, 7, &[9; 32], &value).unwrap();
         let mut read = Vec::new();
