@@ -27,7 +27,8 @@ pub(super) struct RecipientJob {
     pub(super) address: Address,
     /// The trace fields of the delivery to this recipient.
     pub(super) prefix: Vec<u8>,
-    /// `None` if the transaction was served for this recipient before, and the plan looked for that.
+    /// `None` if the transaction was served for this recipient before, and the plan looked for
+    /// that.
     pub(super) work: Option<RecipientWork>,
 }
 

@@ -249,8 +249,8 @@ fn read_words(input: &mut FieldReader<'_>) -> Result<SearchWords, RowError> {
     Ok(words)
 }
 
-/// Reads the words that are wanted, and passes over the others. If no texts are wanted, stops behind
-/// the last wanted word.
+/// Reads the words that are wanted, and passes over the others. If no texts are wanted, stops
+/// behind the last wanted word.
 fn read_wanted_words(
     input: &mut FieldReader<'_>,
     wanted: &WantedTokens,

@@ -24,8 +24,8 @@ impl Snapshot<'_> {
             .unwrap_or_default())
     }
 
-    /// Calls `each` for the emails that are not folded, newest first from `start` on, each with those
-    /// of its tokens that are wanted, until `each` returns false.
+    /// Calls `each` for the emails that are not folded, newest first from `start` on, each with
+    /// those of its tokens that are wanted, until `each` returns false.
     pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,

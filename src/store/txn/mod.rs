@@ -65,7 +65,8 @@ pub struct Txn<'s> {
     pub(in crate::store) state: AccountStateRow,
     /// The bytes of the account's state when the transaction began; `None` if it had none.
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// The account's state when the transaction began; a fresh one if it had none, or a damaged one.
+    /// The account's state when the transaction began; a fresh one if it had none, or a damaged
+    /// one.
     before: AccountStateRow,
     /// The live mailboxes, once a change of a mailbox has read them. Only the functions of
     /// `store::account::mailboxes` change what is in it.

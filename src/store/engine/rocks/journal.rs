@@ -34,7 +34,8 @@ const POSITION: &[u8] = b"position";
 /// The number of a table (1), and the lengths of its key and its value (4 each).
 const PUT_HEADER_BYTES: usize = 9;
 /// The most bytes that a row takes in a frame, or in a batch of RocksDB, besides its key and its
-/// value. In a batch these are its kind (1), its table (at most 5) and two lengths (at most 5 each).
+/// value. In a batch these are its kind (1), its table (at most 5) and two lengths (at most 5
+/// each).
 pub(super) const MAX_PUT_OVERHEAD: usize = 16;
 /// The length that stands for a deleted row.
 const DELETED: u32 = u32::MAX;

@@ -81,8 +81,8 @@ pub(super) fn frame_header(name: &[u8; NAME_BYTES], length: u64) -> Vec<u8> {
 /// Writes the frame of a value at a place in a file. Bytes that were written remain after an error.
 ///
 /// The header is written by one call together with the first chunk, so that the system does not
-/// write back the page with the header before the bytes behind it are in the page, too. After a power
-/// failure such a frame could count as damaged.
+/// write back the page with the header before the bytes behind it are in the page, too. After a
+/// power failure such a frame could count as damaged.
 ///
 /// # Errors
 /// Those of the file.
