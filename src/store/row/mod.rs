@@ -16,6 +16,7 @@ pub mod block;
 mod content;
 mod email;
 pub mod fold;
+mod leb128;
 mod list;
 mod mailbox;
 mod object;
@@ -182,9 +183,9 @@ impl FieldWriter {
 
     pub fn num(&mut self, value: impl Into<u64>) {
         let mut value = value.into();
-        if value < 1 << 56 {
-            let (bytes, length) = leb128(value);
-            let end = self.0.len() + length;
+        if value < leb128::LONG {
+            let (bytes, length) = leb128::encode(value);
+            let end = self.0.len().saturating_add(length);
             self.0.extend_from_slice(&bytes);
             self.0.truncate(end);
             return;
@@ -244,12 +245,12 @@ impl FieldWriter {
             // The last number may have bytes behind it that do not belong to it.
             let (mut buffer, mut end) = ([0; 32 * 5 + 3], 0);
             for value in some {
-                let (bytes, length) = leb128(u64::from(value.saturating_sub(before)));
+                let (bytes, length) = leb128::encode(u64::from(value.saturating_sub(before)));
                 before = *value;
                 if let Some(to) = buffer.get_mut(end..).and_then(<[u8]>::first_chunk_mut) {
                     *to = bytes;
                 }
-                end += length;
+                end = end.saturating_add(length);
             }
             self.0.extend_from_slice(buffer.get(..end).unwrap_or_default());
         }
@@ -268,28 +269,6 @@ impl FieldWriter {
     }
 }
 
-/// Returns a number of less than 56 bits in LEB128, and how many of the bytes that takes. There is
-/// no branch, because it cannot be predicted how many bytes a number takes.
-fn leb128(value: u64) -> ([u8; 8], usize) {
-    // Spreads the number: groups of 28 bits to 4 bytes each, those of 14 to 2, and those of 7 to 1.
-    let spread = (value & 0x0fff_ffff) | (value & 0x00ff_ffff_f000_0000) << 4;
-    let spread = (spread & 0x0000_3fff_0000_3fff) | (spread & 0x0fff_c000_0fff_c000) << 2;
-    let spread = (spread & 0x007f_007f_007f_007f) | (spread & 0x3f80_3f80_3f80_3f80) << 1;
-    let followed = (spread | 1).ilog2() / 8;
-    let flags = LEB128_FLAGS & !(u64::MAX << (8 * followed));
-    ((spread | flags).to_le_bytes(), followed as usize + 1)
-}
-
-/// The bits of eight bytes that say in LEB128 that the number goes on.
-const LEB128_FLAGS: u64 = 0x8080_8080_8080_8080;
-
-/// Returns how many of these bytes the first number in LEB128 takes; `None` if it does not end.
-#[inline]
-fn leb128_length(bytes: u64) -> Option<usize> {
-    let ends = !bytes & LEB128_FLAGS;
-    (ends != 0).then(|| ends.trailing_zeros() as usize / 8 + 1)
-}
-
 /// The bytes of a row that are not read yet. Each function reads one field from their front.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
@@ -303,14 +282,8 @@ impl<'a> FieldReader<'a> {
 
     #[inline]
     pub fn num(&mut self) -> Result<u64, RowError> {
-        // Without a branch for each byte, as `leb128` writes it.
-        if let Some(bytes) = self.0.first_chunk().copied().map(u64::from_le_bytes)
-            && let Some(length) = leb128_length(bytes)
+        if let Some((value, length)) = self.0.first_chunk().and_then(|bytes| leb128::decode(*bytes))
         {
-            let groups = bytes & 0x7f7f_7f7f_7f7f_7f7f & (u64::MAX >> (64 - 8 * length));
-            let joined = (groups & 0x007f_007f_007f_007f) | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
-            let joined = (joined & 0x0000_3fff_0000_3fff) | (joined & 0x3fff_0000_3fff_0000) >> 2;
-            let value = (joined & 0x0fff_ffff) | (joined & 0x0fff_ffff_0000_0000) >> 4;
             self.0 = self.0.get(length..).unwrap_or_default();
             return Ok(value);
         }
@@ -338,18 +311,15 @@ impl<'a> FieldReader<'a> {
     /// left and both numbers end within the first eight.
     #[inline]
     pub fn num_and_behind_next(&mut self) -> Result<(u64, Option<&'a [u8]>), RowError> {
-        let behind = self.0.first_chunk().copied().map(u64::from_le_bytes).and_then(|bytes| {
-            let ends = !bytes & LEB128_FLAGS;
-            let second = ends & ends.wrapping_sub(1);
-            self.0.get(second.trailing_zeros() as usize / 8 + 1..).filter(|_| second != 0)
-        });
+        let length = self.0.first_chunk().and_then(|bytes| leb128::length_of_two(*bytes));
+        let behind = length.and_then(|length| self.0.get(length..));
         Ok((self.num()?, behind))
     }
 
     /// Passes over a number.
     #[inline]
     pub fn skip_num(&mut self) -> Result<(), RowError> {
-        let length = self.0.first_chunk().copied().map(u64::from_le_bytes).and_then(leb128_length);
+        let length = self.0.first_chunk().and_then(|bytes| leb128::length(*bytes));
         match length.and_then(|length| self.0.get(length..)) {
             Some(rest) => self.0 = rest,
             None => drop(self.num()?),

@@ -54,7 +54,8 @@ proptest! {
         let value = value >> bits;
         let mut out = FieldWriter(Vec::new());
         out.num(value);
-        prop_assert_eq!(out.0.len(), (value | 1).ilog2() as usize / 7 + 1);
+        let bits = (value | 1).ilog2().saturating_add(1);
+        prop_assert_eq!(out.0.len(), bits.div_ceil(7) as usize);
         out.signed(signed);
         // With many bytes behind the numbers, and with none.
         for behind in [&[0xff; 16][..], &[]] {
@@ -85,7 +86,7 @@ proptest! {
         out.ascending(&values);
         let (mut one_by_one, mut before) = (FieldWriter(Vec::new()), 0);
         one_by_one.list(values.iter(), |out, value| {
-            out.num(value - before);
+            out.num(value.saturating_sub(before));
             before = *value;
         });
         prop_assert_eq!(out.0, one_by_one.0);
