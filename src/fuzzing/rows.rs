@@ -9,13 +9,13 @@ use crate::model::{
     EmailMetadata, EmailSubmission, Listing, ListingFilter, Mailbox, MailboxUid, MessageRows,
     ModSeq, ObjectId, ObjectKind, PushSubscription, RuleHits, SenderIdentity, Shape,
     ShareNotification, SieveScript, ThreadId, ThreadKey, Token, ToldKey, UtcMillis,
-    VacationResponse,
+    VacationResponse, WantedTokens,
 };
 use crate::store::row::block::{BlockWriter, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
-    self, BlobBytes, BlobRow, Row, decode_content, decode_frame, decode_tokens, encode_content,
-    encode_tokens,
+    self, BlobBytes, BlobRow, Row, decode_content, decode_frame, decode_tokens,
+    decode_wanted_tokens, encode_content, encode_tokens,
 };
 use crate::store::table::codec::{KeyTime, Prefix};
 use crate::store::table::folds::{FoldId, FoldKey};
@@ -59,6 +59,13 @@ pub fn row(data: &[u8]) {
         assert_eq!(row::SameAction::decode(b"key", &same.encode()), Ok(same));
     }
     let tokens = decoded(decode_tokens(b"key", data));
+    let words = tokens.iter().flat_map(|tokens| tokens.words.iter().step_by(3));
+    let wanted = WantedTokens { words: words.map(|word| word.hash).collect(), texts: false };
+    let found = decoded(decode_wanted_tokens(b"key", data, &wanted));
+    if let Some(tokens) = &tokens {
+        let all = tokens.words.iter().filter(|word| wanted.words.contains(&word.hash));
+        assert!(found.as_ref().is_some_and(|found| found.words.iter().eq(all)));
+    }
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
         let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
         let encoded = encode_content(&prefix, &EncodedMessage::new(&rows).content);
