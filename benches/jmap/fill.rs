@@ -18,8 +18,9 @@ pub(crate) const USERS: [&str; 2] = ["reader@bench.example", "other@bench.exampl
 pub(crate) const PASSWORD: &str = "a password of the bench";
 /// About the size of a message in bytes.
 const SIZE: usize = 2000;
-/// A word that is in one of so many emails that `RARE_EMAILS` have it.
+/// A word in few emails.
 pub(crate) const RARE: &str = "zanzibar";
+/// About how many emails of an account have `RARE`.
 const RARE_EMAILS: u64 = 60;
 /// When the first email was received, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;

@@ -240,7 +240,7 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
                 *first = false;
                 match wanted(token, *ordinal) {
                     Some(true) => {
-                        let positions = read_positions(&mut input)?;
+                        let positions = input.ascending()?;
                         return Ok(Some(Posting {
                             token: token.clone(),
                             ordinal: *ordinal,
@@ -249,9 +249,8 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
                         }));
                     }
                     Some(false) => {
-                        for _ in 0..input.num()? {
-                            input.num()?;
-                        }
+                        let count = input.num()?;
+                        (0..count).try_for_each(|_| input.skip_num())?;
                     }
                     None => input.0 = &[],
                 }
@@ -287,14 +286,6 @@ fn read_token(input: &mut FieldReader<'_>, token: &mut Token) -> Result<bool, Ro
             Ok(unchanged)
         }
     }
-}
-
-fn read_positions(input: &mut FieldReader<'_>) -> Result<Positions, RowError> {
-    let mut before = 0u32;
-    input.list(|input| {
-        before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
-        Ok(before)
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
     Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets,
-    Positions, SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, WantedTokens, field,
+    SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, WantedTokens, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -243,8 +243,7 @@ fn read_words(input: &mut FieldReader<'_>) -> Result<SearchWords, RowError> {
     for _ in 0..count {
         let step = input.num()?;
         last = add_step(last, step)?;
-        let positions = if step & 1 == 0 { 1 } else { input.count()? };
-        words.push_word(last, read_positions(input, positions)?);
+        read_word(input, &mut words, last, step)?;
     }
     Ok(words)
 }
@@ -266,8 +265,7 @@ fn read_wanted_words(
             next = left.next();
         }
         if next == Some(hash) {
-            let positions = if step & 1 == 0 { 1 } else { input.count()? };
-            words.push_word(hash, read_positions(input, positions)?);
+            read_word(input, &mut words, hash, step)?;
         } else if next.is_none() && !wanted.texts {
             break;
         } else if step & 1 == 0
@@ -289,13 +287,19 @@ fn add_step(hash: u32, step: u64) -> Result<u32, RowError> {
     next.ok_or(RowError("hash too large"))
 }
 
-fn read_positions(input: &mut FieldReader<'_>, count: usize) -> Result<Positions, RowError> {
-    let mut before = 0u32;
-    let mut read = || {
-        before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
-        Ok(before)
-    };
-    (0..count).map(|_| read()).collect()
+/// Reads the positions of a word, and adds the word. `step` is that before the positions.
+fn read_word(
+    input: &mut FieldReader<'_>,
+    words: &mut SearchWords,
+    hash: u32,
+    step: u64,
+) -> Result<(), RowError> {
+    if step & 1 == 0 {
+        words.push_word(hash, [input.num32()?]);
+    } else {
+        words.push_word(hash, input.ascending()?);
+    }
+    Ok(())
 }
 
 /// Reads the text of the address of the delivery, if the row has one.

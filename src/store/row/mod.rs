@@ -54,7 +54,7 @@ pub use vacation::{DeliveredEmail, DeliveryRow, RecipientOutcome, ToldRow};
 use super::engine::Table;
 use super::error::{Error, hex};
 use super::table::Present;
-use crate::model::{EmailId, ObjectId, ThreadId};
+use crate::model::{EmailId, ObjectId, Positions, ThreadId};
 
 /// A row of `TABLE` that begins with the version of its format and then has fields. `VERSION` is
 /// the newest version. The type has `RowFormat`, too. `docs/storage.md` lists the tables.
@@ -380,6 +380,15 @@ impl<'a> FieldReader<'a> {
     ) -> Result<C, RowError> {
         let count = self.count()?;
         (0..count).map(|_| read(self)).collect()
+    }
+
+    /// Reads what `FieldWriter::ascending` wrote.
+    pub fn ascending(&mut self) -> Result<Positions, RowError> {
+        let mut before = 0u32;
+        self.list(|input| {
+            before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
+            Ok(before)
+        })
     }
 
     /// Reads the count before values, each of which has at least one byte.

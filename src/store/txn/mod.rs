@@ -56,7 +56,7 @@ pub struct Txn<'s> {
     /// `Base::version` of the account on which the change is based.
     pub(in crate::store) base: u64,
     /// Rows on disk that the change has read.
-    pub(in crate::store) read_rows: ReadRows,
+    read_rows: ReadRows,
     /// The rows that the change has written or deleted so far.
     pub(in crate::store) stage: StagedRows,
     /// Rows that must be as they are here when the batch is written (`assert_unchanged`).

@@ -22,7 +22,7 @@ struct ReadRow {
 }
 
 #[derive(Default)]
-pub(in crate::store) struct ReadRows(RefCell<Vec<ReadRow>>);
+pub(super) struct ReadRows(RefCell<Vec<ReadRow>>);
 
 impl ReadRows {
     /// Returns the row under a key as it was read before, or else what `read` returns. Rows that

@@ -75,14 +75,20 @@ fn fold_piece_made_from_outdated_rows_is_not_written() {
     fixture.assert_answers();
 }
 
-#[test]
-fn fold_that_was_not_finished_is_deleted_and_made_again() {
+/// Returns six emails that are not folded, and the parts of a fold of them with these sizes.
+fn fold_in_parts() -> (Fixture, FoldSizes, Vec<FoldPiece>) {
     let mut fixture = Fixture::new();
     for n in 0..6 {
         fixture.deliver(&plain("lunch", &format!("noon number {n}")), n);
     }
     let sizes = FoldSizes { rows: 6, block: 100, piece: 100, ..FoldSizes::default() };
     let parts = fixture.next_piece(&sizes).parts(sizes.piece);
+    (fixture, sizes, parts)
+}
+
+#[test]
+fn fold_that_was_not_finished_is_deleted_and_made_again() {
+    let (fixture, sizes, parts) = fold_in_parts();
     assert!(parts.len() > 2, "{}", parts.len());
     for part in &parts[..parts.len() - 1] {
         assert!(fixture.write_piece(part));
@@ -104,14 +110,9 @@ fn fold_that_was_not_finished_is_deleted_and_made_again() {
 
 #[test]
 fn no_part_of_a_fold_is_written_after_another_piece() {
-    let mut fixture = Fixture::new();
-    for n in 0..6 {
-        fixture.deliver(&plain("lunch", &format!("noon number {n}")), n);
-    }
-    let sizes = FoldSizes { rows: 6, block: 100, piece: 100, ..FoldSizes::default() };
-    let parts = fixture.next_piece(&sizes).parts(sizes.piece);
+    let (fixture, sizes, parts) = fold_in_parts();
     assert!(fixture.write_piece(&parts[0]) && fixture.write_piece(&parts[1]));
-    // Somebody who folds less deletes a row of the unfinished fold.
+    // A call with other sizes deletes a row of the unfinished fold.
     let deletes = FoldSizes { rows: 99, piece: 1, ..FoldSizes::default() };
     let (one, same) = (fixture.next_piece(&deletes), fixture.next_piece(&deletes));
     assert!(fixture.write_piece(&one));
