@@ -23,8 +23,10 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
-/// How many times as long as a turn the thread rests after it.
+/// How many times as long as a turn the thread rests after it, if others write.
 const REST_FACTOR: u32 = 4;
+/// The same if nobody else writes.
+const IDLE_REST_FACTOR: u32 = 1;
 /// Shorter rests of a round are added up until they reach this time.
 const MIN_REST: Duration = Duration::from_millis(5);
 /// The time between two looks whether others still write.
@@ -245,7 +247,7 @@ impl Upkeep {
                 turns_taken += 1;
                 // In the first pass each account has one turn, in this order.
                 turns.next().into_iter().for_each(|account| waker.record_turn(*account));
-                let is_running = waker.rest(took * REST_FACTOR);
+                let is_running = waker.rest(self.rest_after(took));
                 self.clear(waker);
                 is_running && self.yield_to_writers(waker) && turns_taken < max_turns
             };
@@ -271,6 +273,11 @@ impl Upkeep {
         waker.rest(Duration::ZERO)
     }
 
+    /// Returns how long the thread is to rest after a turn that took this long.
+    fn rest_after(&self, took: Duration) -> Duration {
+        took * if self.store.in_flight() > 0 { REST_FACTOR } else { IDLE_REST_FACTOR }
+    }
+
     /// Waits for other writers as `yield_while_writing` does. Returns whether to continue.
     fn yield_to_writers(&self, waker: &UpkeepWaker) -> bool {
         yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
@@ -281,7 +288,7 @@ impl Upkeep {
             let watch = Stopwatch::start();
             let mut owed_rest = Duration::ZERO;
             let result = self.round(|took| {
-                owed_rest += took * REST_FACTOR;
+                owed_rest += self.rest_after(took);
                 let rest = if owed_rest < MIN_REST {
                     Duration::ZERO
                 } else {

@@ -16,6 +16,7 @@ use crate::store::row::block::{Block, BlockWriter};
 use crate::store::row::decode_tokens;
 use crate::store::row::fold::{Fold, Folds, MergePosition, fold_emails};
 use crate::store::table::folds::{FoldId, FoldKey};
+use crate::store::table::keys::EmailKey;
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
@@ -148,8 +149,7 @@ impl Snapshot<'_> {
         // Folds that were not finished, because their emails changed meanwhile, must not pile up.
         let has_remains = folds.dropped.len() > sizes.fan;
         if unfolded >= sizes.rows as u64 && !has_backlog && !has_remains {
-            // The last piece takes all rows. If it left the oldest, a search would step over the
-            // deleted rows, which the engine still has, before it reads the rows that were left.
+            // The last piece takes all rows, so that none is left behind the remains of others.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
@@ -173,7 +173,12 @@ impl Snapshot<'_> {
         Ok(None)
     }
 
-    /// Makes a fold of the newest `limit` token rows, or of fewer that have `FoldSizes::row_bytes`.
+    /// Makes a fold of `limit` token rows, or of fewer that have `FoldSizes::row_bytes`.
+    ///
+    /// These are the oldest of the rows that are newer than all folds, so that a search from the
+    /// newest row on need not step over the remains of folded ones, and the folds do not overlap.
+    /// If there are fewer, because mail was stored under an older date, they are the newest rows of
+    /// all.
     fn fold_rows(
         &self,
         account: AccountId,
@@ -181,17 +186,17 @@ impl Snapshot<'_> {
         limit: usize,
         sizes: &FoldSizes,
     ) -> Result<Option<FoldPiece>, Error> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        let decode = |key: &[u8], value: &[u8]| Ok((value.len(), decode_tokens(key, value)?));
-        self.read.rows_with::<EmailTokens, _>(
-            &KeyRange::under(&(account,)),
-            decode,
-            |key, (length, tokens)| {
-                bytes += length;
-                rows.push((key.email, tokens));
-                Ok(rows.len() < limit && bytes < sizes.row_bytes)
-            },
-        )?;
+        let all = || KeyRange::under(&(account,));
+        let newer = match folds.live.iter().map(|fold| fold.newest).min() {
+            Some(newest) => KeyRange::before(&(account,), &EmailKey { account, email: newest }),
+            None => all(),
+        };
+        let (mut rows, is_full) = self.token_rows(&newer.reversed(), limit, sizes.row_bytes)?;
+        if is_full {
+            rows.reverse();
+        } else {
+            (rows, _) = self.token_rows(&all(), limit, sizes.row_bytes)?;
+        }
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
         let (Some(newest), Some(oldest)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(None);
@@ -217,6 +222,27 @@ impl Snapshot<'_> {
         piece.folded = ids;
         piece.new = Some(id);
         Ok(Some(piece))
+    }
+
+    /// Returns the first token rows of a range, at most `limit` of them, and none behind the one
+    /// with which they have `max_bytes`. Also returns whether they were so many, or had so many
+    /// bytes.
+    fn token_rows(
+        &self,
+        range: &KeyRange<EmailTokens>,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<(Vec<(EmailId, Tokens)>, bool), Error> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut is_full = false;
+        let decode = |key: &[u8], value: &[u8]| Ok((value.len(), decode_tokens(key, value)?));
+        self.read.rows_with::<EmailTokens, _>(range, decode, |key, (length, tokens)| {
+            bytes += length;
+            rows.push((key.email, tokens));
+            is_full = rows.len() >= limit || bytes >= max_bytes;
+            Ok(!is_full)
+        })?;
+        Ok((rows, is_full))
     }
 
     /// Makes a piece that deletes rows of a merged fold, or of a new one that was not finished.

@@ -69,6 +69,10 @@ pub(crate) enum Tuning {
     /// Values may be messages, as earlier versions stored them: large, and written once.
     Messages,
     Incompressible,
+    /// More bytes are written to it than to all other tables together.
+    MostBytes,
+    /// Rows are looked up by whole keys, or seldom read.
+    SeldomScanned,
     /// Among rows whose keys have this many first bytes in common, new rows come in the order of
     /// their keys, or in the opposite order.
     OrderedAfter(usize),

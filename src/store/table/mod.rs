@@ -163,7 +163,7 @@ table! {
     }
     EmailByModseq = 6 "email_by_modseq" {
         key: ModSeqKey, row: EmailId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [OrderedAfter(4)]
+        repair: Rows, tuning: [SeldomScanned, OrderedAfter(4)]
     }
     EmailByThread = 7 "email_by_thread" {
         key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true,
@@ -172,12 +172,12 @@ table! {
     /// The parts of an email that lists show, and the trace prefix of its delivery.
     EmailContent = 8 "email_content" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [OrderedAfter(4)]
+        repair: Rows, tuning: [SeldomScanned, OrderedAfter(4)]
     }
     /// The search tokens of an email that is in no fold yet.
     EmailTokens = 9 "email_tokens" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
-        repair: SearchIndex, tuning: [Incompressible, OrderedAfter(4)]
+        repair: SearchIndex, tuning: [Incompressible, MostBytes, SeldomScanned, OrderedAfter(4)]
     }
     /// The search tokens of many emails, by token.
     SearchFolds = 10 "search_folds" {
@@ -210,11 +210,11 @@ table! {
     /// The counters of a thread.
     Threads = 15 "threads" {
         key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [OrderedAfter(4)]
+        repair: Rows, tuning: [SeldomScanned, OrderedAfter(4)]
     }
     ThreadByModseq = 16 "thread_by_modseq" {
         key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true,
-        repair: Rows, tuning: [OrderedAfter(4)]
+        repair: Rows, tuning: [SeldomScanned, OrderedAfter(4)]
     }
     /// The mailboxes of an account, with their counts and maintained listings.
     Mailboxes = 17 "mailboxes" {
@@ -229,12 +229,12 @@ table! {
     /// The threads to which a Message-ID leads.
     ThreadRefs = 19 "thread_refs" {
         key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [OftenMissing]
+        repair: Rows, tuning: [OftenMissing, SeldomScanned]
     }
     /// Messages as received, or where their bytes are.
     Blobs = 20 "blobs" {
         key: BlobKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
-        repair: Never, tuning: [OftenMissing, ByKey, LargeValues, Messages]
+        repair: Never, tuning: [OftenMissing, ByKey, LargeValues, Messages, SeldomScanned]
     }
     /// The bytes of long messages, in frames.
     BlobFrames = 21 "blob_frames" {
@@ -244,17 +244,17 @@ table! {
     /// The emails and tombstones that refer to a message.
     BlobRefs = 22 "blob_refs" {
         key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false,
-        repair: Strays(EmailBlob), tuning: []
+        repair: Strays(EmailBlob), tuning: [SeldomScanned]
     }
     /// The LMTP transactions that were served.
     Deliveries = 23 "deliveries" {
         key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [OftenMissing]
+        repair: Rows, tuning: [OftenMissing, SeldomScanned]
     }
     /// The LMTP transactions that were served, by time.
     DeliveryByTime = 24 "delivery_by_time" {
         key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue, OrderedAfter(4)]
+        repair: Rows, tuning: [Queue, SeldomScanned, OrderedAfter(4)]
     }
     Vacation = 25 "vacation" {
         key: AccountKey, row: VacationResponse, home: Account, erased: true, seen_by_clients: false,
@@ -273,7 +273,7 @@ table! {
     /// What the vacation responder and scripts decided on each message, newest first.
     Decisions = 28 "decisions" {
         key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false,
-        repair: Rows, tuning: [Queue, OrderedAfter(4)]
+        repair: Rows, tuning: [Queue, SeldomScanned, OrderedAfter(4)]
     }
     /// Destroyed emails, by the time they were destroyed.
     EmailPurge = 29 "email_purge" {

@@ -69,7 +69,7 @@ fn fold_piece_made_from_outdated_rows_is_not_written() {
     let (first, second) = (fixture.next_piece(&sizes), fixture.next_piece(&sizes));
     assert!(fixture.write_piece(&first) && !fixture.write_piece(&second));
     let third = fixture.next_piece(&sizes);
-    fixture.destroy(3);
+    fixture.destroy(0);
     assert!(!fixture.write_piece(&third));
     fixture.assert_sound();
     fixture.assert_answers();
@@ -140,6 +140,27 @@ fn imported_emails_of_any_date_are_found_newest_first() {
     let expected: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
     assert_eq!(fixture.find("lunch", WORD_FIELDS), expected);
     assert_eq!(fixture.store.snapshot().folds(ACCOUNT).unwrap().live.len(), 3);
+}
+
+/// Otherwise a search would step over the remains of the newest rows before it finds others.
+#[test]
+fn oldest_emails_are_folded_first_and_imported_older_ones_last() {
+    let mut fixture = Fixture::new();
+    let sizes = FoldSizes { rows: 2, fan: 99, ..FoldSizes::default() };
+    let deliver_all = |fixture: &mut Fixture, times: &[i64]| {
+        let mail = plain("lunch", "noon");
+        times.iter().map(|at| (*at, fixture.deliver(&mail, *at))).collect::<Vec<_>>()
+    };
+    let mut emails = deliver_all(&mut fixture, &[50, 60, 70, 80]);
+    fixture.fold_step(&sizes).unwrap();
+    emails.extend(deliver_all(&mut fixture, &[10, 20, 90, 100]));
+    while fixture.fold_step(&sizes).unwrap() {}
+    let time = |id: EmailId| emails.iter().find(|(_, email)| *email == id).unwrap().0;
+    let folds = fixture.store.snapshot().folds(ACCOUNT).unwrap().live;
+    let spans: Vec<_> = folds.iter().map(|fold| (time(fold.oldest), time(fold.newest))).collect();
+    assert_eq!(spans, [(50, 60), (70, 80), (90, 100), (10, 20)]);
+    fixture.assert_sound();
+    fixture.assert_answers();
 }
 
 /// An email that is newer than the fold has got the id of a purged email of the fold.

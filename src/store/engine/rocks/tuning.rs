@@ -72,11 +72,19 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(settings.memtable_bytes);
     options.set_max_write_buffer_number(4);
-    options.set_level_zero_file_num_compaction_trigger(4);
+    // Until they are merged, a scan looks into each of the files of level 0. With more of them a row
+    // is written again less often.
+    let seldom_scanned = table.has_tuning(Tuning::SeldomScanned);
+    options.set_level_zero_file_num_compaction_trigger(if seldom_scanned { 8 } else { 4 });
     options.set_level_zero_slowdown_writes_trigger(40);
     options.set_level_zero_stop_writes_trigger(60);
-    options.set_max_bytes_for_level_base(256 * MIB as u64);
-    options.set_target_file_size_base(64 * MIB as u64);
+    // Merging the files of level 0 rewrites most of the level below. So this level should not be
+    // much larger than they are together: some MB in most tables.
+    let (level_mib, file_mib) =
+        if table.has_tuning(Tuning::MostBytes) { (256, 64) } else { (64, 16) };
+    options.set_max_bytes_for_level_base((level_mib * MIB) as u64);
+    options.set_target_file_size_base((file_mib * MIB) as u64);
+    options.set_target_file_size_multiplier(2);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
