@@ -6,9 +6,9 @@
 //!   change.
 //! - A change of that file is a change of the format: either a mistake, or a new row version, and
 //!   then the old version must still be read. `RESTANTE_FIXTURE=write` writes the file anew.
-//! - `v1.rows`, `v2.rows`, `v4.rows` and `v5.rows` are stores that programs of format 1, 2, 4 and 5
-//!   wrote. They never change. Formats 3 and 6 are about segments, which the engine of these tests
-//!   does not have.
+//! - `v1.rows`, `v2.rows`, `v4.rows`, `v5.rows` and `v6.rows` are stores that programs of format 1,
+//!   2, 4, 5 and 6 wrote. They never change. Format 3 is about segments, which the engine of these
+//!   tests does not have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ const FIRST: &str = "v1.rows";
 const SECOND: &str = "v2.rows";
 const FOURTH: &str = "v4.rows";
 const FIFTH: &str = "v5.rows";
+const SIXTH: &str = "v6.rows";
 const WRITTEN: &str = "written.rows";
 
 fn file(name: &str) -> PathBuf {
@@ -323,7 +324,7 @@ fn this_version_writes_the_rows_of_the_fixture() {
 
 #[test]
 fn stores_of_this_and_earlier_formats_can_be_read_and_changed() {
-    for name in [FIRST, SECOND, FOURTH, FIFTH, WRITTEN] {
+    for name in [FIRST, SECOND, FOURTH, FIFTH, SIXTH, WRITTEN] {
         read_and_write_on(&store_of(name));
     }
 }
@@ -339,16 +340,16 @@ fn first_format_is_raised_and_a_later_one_is_refused() {
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
-    assert_eq!(format(&first), 6);
+    assert_eq!(format(&first), 7);
     assert_eq!(open(&first).unwrap().secrets().threads, secrets.threads, "the secrets stay");
-    // An earlier program refuses format 6 as this one refuses format 7.
+    // An earlier program refuses format 7 as this one refuses format 8.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
-    row[0] = 7;
+    row[0] = 8;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
     first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
     assert!(
-        refused.contains("the store has format 7") && refused.contains("use a newer version"),
+        refused.contains("the store has format 8") && refused.contains("use a newer version"),
         "{refused}"
     );
 }

@@ -23,7 +23,8 @@ use crate::model::{AccountId, Secrets};
 /// - Format 4: rows in the journal.
 /// - Format 5: Sieve scripts, and the keys for SCRAM in the rows of accounts.
 /// - Format 6: compressed messages in segments.
-const FORMAT: u8 = 6;
+/// - Format 7: the index of the words in rows of `email_tokens`.
+const FORMAT: u8 = 7;
 /// The length of the epoch (8 bytes) and the secrets (32 + 32 + 16 + 16).
 const RANDOM_BYTES: usize = 104;
 

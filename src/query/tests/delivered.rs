@@ -170,17 +170,18 @@ impl Fixture {
             puts.push(put(Table::EmailContent, key, value));
         }
         for (key, value) in self.engine.rows(Table::EmailTokens) {
-            // After the version comes an optional text of the delivery, which is removed: a byte 0,
-            // or a byte 1, a byte with the length, and the text. The word of the field name may
-            // stay: of an email with a row of version 1, the header is read in any case.
-            let delivery_bytes = if value[0] == 1 {
-                0
-            } else if value[1] == 0 {
-                1
-            } else {
-                2 + usize::from(value[2])
-            };
-            puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + delivery_bytes..]].concat()));
+            if value[0] == 1 {
+                continue;
+            }
+            // After the version comes an optional text of the delivery: a byte 0, or a byte 1, a
+            // byte with the length, and the text. The word of the field name may stay: of an email
+            // with a row of version 1, the header is read in any case.
+            let delivery_bytes = if value[1] == 0 { 1 } else { 2 + usize::from(value[2]) };
+            // Then come the number of words, in one byte, and the index of one run of them.
+            let count = value[1 + delivery_bytes];
+            assert!((1..=32).contains(&count), "one run of words");
+            let words = &value[2 + delivery_bytes + 8..];
+            puts.push(put(Table::EmailTokens, key, [&[1, count], words].concat()));
         }
         let head = FoldKey::list(ACCOUNT).encode();
         let mut folds = self.store.snapshot().folds(ACCOUNT).unwrap();

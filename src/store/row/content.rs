@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use super::account::{read_address, write_address};
+use super::words::{read_wanted_words, read_words, write_words};
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
-    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets,
-    SearchWords, SentAt, ThreadKey, Tokens, UtcMillis, WantedTokens, field,
+    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets, SentAt,
+    ThreadKey, Tokens, UtcMillis, WantedTokens, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -21,9 +22,10 @@ use crate::store::error::Error;
 const CONTENT_VERSION: u8 = 3;
 /// The newest version whose rules changed the content, and not only the tokens.
 const CONTENT_RULES_VERSION: u8 = 3;
-/// The version of `email_tokens` rows. Version 2 has the address of this email's delivery before
-/// the shared part.
-const TOKENS_VERSION: u8 = 2;
+/// The version of `email_tokens` rows:
+/// - 2 has the address of this email's delivery before the shared part;
+/// - 3 has an index of the words, by which a search finds one.
+const TOKENS_VERSION: u8 = 3;
 
 /// The encoded parts of a message's rows that all recipients share, without its bytes.
 #[derive(Debug, Clone)]
@@ -45,7 +47,8 @@ impl EncodedMessage {
         let mut content = FieldWriter(Vec::with_capacity(512));
         write_content(&mut content, &rows.content);
         let mut tokens = FieldWriter(Vec::with_capacity(4096));
-        write_tokens(&mut tokens, &rows.tokens);
+        write_words(&mut tokens, &rows.tokens.words);
+        write_texts(&mut tokens, &rows.tokens.texts);
         Self {
             blob: rows.blob,
             size: rows.size,
@@ -112,7 +115,7 @@ pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
         let delivered_to = read_delivered_to(input, version)?;
-        let words = read_words(input)?;
+        let words = read_words(input, version)?;
         Ok(Tokens { words, texts: read_texts(input, delivered_to)? })
     })
 }
@@ -126,7 +129,7 @@ pub fn decode_wanted_tokens(
 ) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS_VERSION, |input, version| {
         let delivered_to = read_delivered_to(input, version)?;
-        let words = read_wanted_words(input, wanted)?;
+        let words = read_wanted_words(input, version, &wanted.words)?;
         let texts = if wanted.texts { read_texts(input, delivered_to)? } else { Vec::new() };
         input.0 = &[];
         Ok(Tokens { words, texts })
@@ -215,91 +218,11 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
     })
 }
 
-/// The words must ascend by hash.
-fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
-    let mut last = 0;
-    out.list(tokens.words.iter(), |out, word| {
-        // The lowest bit says whether a count of positions follows. Above it is the difference to
-        // the hash before. Most words occur once, and have no count.
-        let step = u64::from(word.hash.saturating_sub(last)) << 1;
-        last = word.hash;
-        if let [at] = word.positions {
-            out.num(step);
-            out.num(*at);
-            return;
-        }
-        out.num(step | 1);
-        out.ascending(word.positions);
-    });
-    out.list(tokens.texts.iter(), |out, (text, fields)| {
+fn write_texts(out: &mut FieldWriter, texts: &[(String, u16)]) {
+    out.list(texts.iter(), |out, (text, fields)| {
         out.text(text);
         out.num(*fields);
     });
-}
-
-fn read_words(input: &mut FieldReader<'_>) -> Result<SearchWords, RowError> {
-    let (mut last, count) = (0, input.count()?);
-    let mut words = SearchWords::default();
-    for _ in 0..count {
-        let step = input.num()?;
-        last = add_step(last, step)?;
-        read_word(input, &mut words, last, step)?;
-    }
-    Ok(words)
-}
-
-/// Reads the words that are wanted, and passes over the others. If no texts are wanted, stops
-/// behind the last wanted word.
-fn read_wanted_words(
-    input: &mut FieldReader<'_>,
-    wanted: &WantedTokens,
-) -> Result<SearchWords, RowError> {
-    let (mut last, count) = (0, input.count()?);
-    let (mut words, mut left) = (SearchWords::default(), wanted.words.iter().copied());
-    let mut next = left.next();
-    for _ in 0..count {
-        let (step, behind_next) = input.num_and_behind_next()?;
-        let hash = add_step(last, step)?;
-        last = hash;
-        while next.is_some_and(|wanted| wanted < hash) {
-            next = left.next();
-        }
-        if next == Some(hash) {
-            read_word(input, &mut words, hash, step)?;
-        } else if next.is_none() && !wanted.texts {
-            break;
-        } else if step & 1 == 0
-            && let Some(behind_position) = behind_next
-        {
-            input.0 = behind_position;
-        } else {
-            let positions = if step & 1 == 0 { 1 } else { input.count()? };
-            (0..positions).try_for_each(|_| input.skip_num())?;
-        }
-    }
-    Ok(words)
-}
-
-/// Adds to the hash of a word the difference to that of the next one. The lowest bit of `step` says
-/// something else (`write_tokens`).
-fn add_step(hash: u32, step: u64) -> Result<u32, RowError> {
-    let next = u32::try_from(step >> 1).ok().and_then(|step| hash.checked_add(step));
-    next.ok_or(RowError("hash too large"))
-}
-
-/// Reads the positions of a word, and adds the word. `step` is that before the positions.
-fn read_word(
-    input: &mut FieldReader<'_>,
-    words: &mut SearchWords,
-    hash: u32,
-    step: u64,
-) -> Result<(), RowError> {
-    if step & 1 == 0 {
-        words.push_word(hash, [input.num32()?]);
-    } else {
-        words.push_word(hash, input.ascending()?);
-    }
-    Ok(())
 }
 
 /// Reads the text of the address of the delivery, if the row has one.
@@ -307,7 +230,7 @@ fn read_delivered_to<'a>(
     input: &mut FieldReader<'a>,
     version: u8,
 ) -> Result<Option<Cow<'a, str>>, RowError> {
-    if version < TOKENS_VERSION {
+    if version < 2 {
         return Ok(DeliveredTo::Unclear.search_text().map(Cow::Owned));
     }
     let text = input.option(FieldReader::bytes)?.map(std::str::from_utf8).transpose();

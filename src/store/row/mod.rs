@@ -27,6 +27,7 @@ mod thread_ref;
 mod upkeep;
 mod upload;
 mod vacation;
+mod words;
 
 pub use account::AccountStateRow;
 pub(crate) use action::{Destination, SameAction};

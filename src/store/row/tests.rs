@@ -130,7 +130,7 @@ proptest! {
         hashes in proptest::collection::btree_map(
             0u32..1 << 28,
             proptest::collection::btree_set(any::<u32>(), 0..4),
-            0..20,
+            0..200,
         ),
         raw in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
@@ -179,6 +179,22 @@ fn rows_of_messages_in_segments_have_these_bytes() {
     assert_eq!(packed, [1, 3, 10, 144, 3, 200, 1, 7, 172, 2]);
     let too_long = row(BlobBytes::Packed { extent, length: 199 });
     assert!(BlobRow::decode(b"k", &too_long).is_err());
+}
+
+/// A search would pass over words if the index were wrong.
+#[test]
+fn index_that_does_not_match_the_words_is_damage() {
+    let mut rows = MessageRows::default();
+    (1..=66).for_each(|n| rows.tokens.words.push_word(n * 5, [n]));
+    let row = encode_tokens(b"", &EncodedMessage::new(&rows).tokens);
+    assert_eq!(decode_tokens(b"k", &row), Ok(rows.tokens));
+    // Version, no address, the count in one byte; three entries.
+    for at in 3..3 + 3 * 8 {
+        let mut damaged = row.clone();
+        damaged[at] ^= 1;
+        let error = decode_tokens(b"k", &damaged).unwrap_err().to_string();
+        assert!(error.contains("index does not match"), "byte {at}: {error}");
+    }
 }
 
 #[test]

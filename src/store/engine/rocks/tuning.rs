@@ -72,8 +72,8 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(settings.memtable_bytes);
     options.set_max_write_buffer_number(4);
-    // Until they are merged, a scan looks into each of the files of level 0. With more of them a row
-    // is written again less often.
+    // Until they are merged, a scan looks into each of the files of level 0. With more of them a
+    // row is written again less often.
     let seldom_scanned = table.has_tuning(Tuning::SeldomScanned);
     options.set_level_zero_file_num_compaction_trigger(if seldom_scanned { 8 } else { 4 });
     options.set_level_zero_slowdown_writes_trigger(40);

@@ -1,0 +1,175 @@
+//! The words of a row of `email_tokens`.
+//!
+//! The words ascend by hash. Before them is an index from version 3 on: for each run of `RUN`
+//! words, the hash of its last word and where it ends. So a search decodes one run for each word
+//! that it looks for.
+
+use super::{FieldReader, FieldWriter, RowError};
+use crate::model::SearchWords;
+
+/// The words of a run; the last run may have fewer.
+const RUN: usize = 32;
+/// The bytes of an entry of the index: the hash, and the offset of the end behind the index, each
+/// big-endian.
+const ENTRY: usize = 8;
+/// The first version of `email_tokens` that has the index.
+const INDEXED_VERSION: u8 = 3;
+
+/// The words must ascend by hash.
+pub(super) fn write_words(out: &mut FieldWriter, words: &SearchWords) {
+    let mut words = words.iter();
+    out.len(words.len());
+    let runs = words.len().div_ceil(RUN);
+    let index = out.0.len();
+    let start = index.saturating_add(runs.saturating_mul(ENTRY));
+    out.0.resize(start, 0);
+    let mut last = 0;
+    for entry in (index..start).step_by(ENTRY) {
+        for word in words.by_ref().take(RUN) {
+            // The lowest bit says whether a count of positions follows. Above it is the difference
+            // to the hash before. Most words occur once, and have no count.
+            let step = u64::from(word.hash.saturating_sub(last)) << 1;
+            last = word.hash;
+            if let [at] = word.positions {
+                out.num(step);
+                out.num(*at);
+            } else {
+                out.num(step | 1);
+                out.ascending(word.positions);
+            }
+        }
+        let end = u32::try_from(out.0.len().saturating_sub(start)).unwrap_or(u32::MAX);
+        let bytes = [last.to_be_bytes(), end.to_be_bytes()];
+        if let Some(to) = out.0.get_mut(entry..).and_then(<[u8]>::first_chunk_mut::<ENTRY>) {
+            to.copy_from_slice(bytes.as_flattened());
+        }
+    }
+}
+
+/// Reads all words, and checks the index.
+pub(super) fn read_words(
+    input: &mut FieldReader<'_>,
+    version: u8,
+) -> Result<SearchWords, RowError> {
+    let mut left = input.count()?;
+    let mut index = Index::read(input, version, left)?;
+    let (mut words, mut hash, start) = (SearchWords::default(), 0, input.0.len());
+    while left > 0 {
+        let run = left.min(RUN);
+        for _ in 0..run {
+            let step = input.num()?;
+            hash = add_step(hash, step)?;
+            read_word(input, &mut words, hash, step)?;
+        }
+        left = left.saturating_sub(run);
+        let end = start.saturating_sub(input.0.len());
+        if index.entries.split_first().is_some_and(|(entry, _)| parse(entry) != (hash, end)) {
+            return Err(RowError("index does not match the words"));
+        }
+        index.entries = index.entries.get(1..).unwrap_or_default();
+    }
+    Ok(words)
+}
+
+/// Reads those of the words that are wanted, whose hashes ascend, and passes over the others.
+pub(super) fn read_wanted_words(
+    input: &mut FieldReader<'_>,
+    version: u8,
+    wanted: &[u32],
+) -> Result<SearchWords, RowError> {
+    let mut found = SearchWords::default();
+    if version < INDEXED_VERSION {
+        let words = read_words(input, version)?;
+        for word in words.iter().filter(|word| wanted.binary_search(&word.hash).is_ok()) {
+            found.push_word(word.hash, word.positions.iter().copied());
+        }
+        return Ok(found);
+    }
+    let count = input.count()?;
+    let index = Index::read(input, version, count)?;
+    for hash in wanted {
+        index.read_word(input.0, count, *hash, &mut found)?;
+    }
+    let end = index.entries.last().map_or(0, |entry| parse(entry).1);
+    input.0 = behind(input.0, end)?;
+    Ok(found)
+}
+
+/// The index of the words of a row; empty before version 3.
+struct Index<'a> {
+    entries: &'a [[u8; ENTRY]],
+}
+
+impl<'a> Index<'a> {
+    fn read(input: &mut FieldReader<'a>, version: u8, count: usize) -> Result<Self, RowError> {
+        let runs = if version < INDEXED_VERSION { 0 } else { count.div_ceil(RUN) };
+        let (entries, _) = input.0.as_chunks();
+        let entries = entries.get(..runs).ok_or(RowError("too short"))?;
+        input.0 = behind(input.0, entries.as_flattened().len())?;
+        Ok(Self { entries })
+    }
+
+    /// Adds a word to `found` if it is among these words, which are `count`.
+    fn read_word(
+        &self,
+        words: &[u8],
+        count: usize,
+        wanted: u32,
+        found: &mut SearchWords,
+    ) -> Result<(), RowError> {
+        let run = self.entries.partition_point(|entry| parse(entry).0 < wanted);
+        let before = run.checked_sub(1).and_then(|run| self.entries.get(run));
+        let (mut hash, start) = before.map_or((0, 0), parse);
+        let mut input = FieldReader(behind(words, start)?);
+        for _ in run.saturating_mul(RUN)..count {
+            let (step, behind_next) = input.num_and_behind_next()?;
+            hash = add_step(hash, step)?;
+            if hash > wanted {
+                break;
+            } else if hash == wanted {
+                read_word(&mut input, found, hash, step)?;
+            } else if step & 1 == 0
+                && let Some(behind_position) = behind_next
+            {
+                input.0 = behind_position;
+            } else {
+                let positions = if step & 1 == 0 { 1 } else { input.count()? };
+                (0..positions).try_for_each(|_| input.skip_num())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the hash and the end of a run.
+fn parse(entry: &[u8; ENTRY]) -> (u32, usize) {
+    let [a, b, c, d, e, f, g, h] = *entry;
+    let end = u32::from_be_bytes([e, f, g, h]);
+    (u32::from_be_bytes([a, b, c, d]), usize::try_from(end).unwrap_or(usize::MAX))
+}
+
+fn behind(bytes: &[u8], start: usize) -> Result<&[u8], RowError> {
+    bytes.get(start..).ok_or(RowError("too short"))
+}
+
+/// Adds to the hash of a word the difference to that of the next one. The lowest bit of `step` says
+/// something else (`write_words`).
+fn add_step(hash: u32, step: u64) -> Result<u32, RowError> {
+    let next = u32::try_from(step >> 1).ok().and_then(|step| hash.checked_add(step));
+    next.ok_or(RowError("hash too large"))
+}
+
+/// Reads the positions of a word, and adds the word. `step` is that before the positions.
+fn read_word(
+    input: &mut FieldReader<'_>,
+    words: &mut SearchWords,
+    hash: u32,
+    step: u64,
+) -> Result<(), RowError> {
+    if step & 1 == 0 {
+        words.push_word(hash, [input.num32()?]);
+    } else {
+        words.push_word(hash, input.ascending()?);
+    }
+    Ok(())
+}
