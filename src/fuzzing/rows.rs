@@ -59,8 +59,13 @@ pub fn row(data: &[u8]) {
         assert_eq!(row::SameAction::decode(b"key", &same.encode()), Ok(same));
     }
     let tokens = decoded(decode_tokens(b"key", data));
-    let words = tokens.iter().flat_map(|tokens| tokens.words.iter().step_by(3));
-    let wanted = WantedTokens { words: words.map(|word| word.hash).collect(), texts: false };
+    let mut words: Vec<u32> = tokens
+        .iter()
+        .flat_map(|tokens| tokens.words.iter().step_by(3))
+        .map(|word| word.hash)
+        .collect();
+    words.dedup();
+    let wanted = WantedTokens { words, texts: false };
     let found = decoded(decode_wanted_tokens(b"key", data, &wanted));
     if let Some(tokens) = &tokens {
         let all = tokens.words.iter().filter(|word| wanted.words.contains(&word.hash));

@@ -261,7 +261,7 @@ pub struct Tokens {
 /// The tokens that a search asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WantedTokens {
-    /// The hashes of the words, ascending.
+    /// The hashes of the words, ascending, without duplicates.
     pub words: Vec<u32>,
     /// Whether it asks for texts.
     pub texts: bool,

@@ -7,9 +7,10 @@
 //!   no commit of an account.)
 //! - Accounts take turns. A turn goes through the account's tasks, and ends with the first step
 //!   that is not idle (`StepResult`).
-//! - The upkeep thread rests for several times as long as its turns took: after each turn, or after
-//!   several short ones together. Before the next turn it waits, up to a bound, while other threads
-//!   write. The thread has normal priority, because it holds accounts' locks for which others wait.
+//! - The upkeep thread rests after each turn, or after several short ones together: for several
+//!   times as long as they took while others write, otherwise for as long. Before the next turn it
+//!   waits, up to a bound, while other threads write. The thread has normal priority, because it
+//!   holds accounts' locks for which others wait.
 //! - If a step of an account fails, the account's other tasks are left to the next round. (A
 //!   requested listing that cannot be made is only counted as a failure.) If the disk is full, or
 //!   the store takes no writes, the round ends.

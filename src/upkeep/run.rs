@@ -60,6 +60,12 @@ impl UpkeepRequests {
     }
 }
 
+/// Returns how long the thread is to rest after a turn, at whose end this many writes of others are
+/// under way.
+fn rest_after(took: Duration, in_flight: usize) -> Duration {
+    took * if in_flight > 0 { REST_FACTOR } else { IDLE_REST_FACTOR }
+}
+
 /// Waits while `in_flight` counts other writes, for at most `MAX_YIELD`. Returns whether upkeep may
 /// go on: `false`, at once, if `rest` returns `false`.
 fn yield_while_writing(
@@ -273,9 +279,8 @@ impl Upkeep {
         waker.rest(Duration::ZERO)
     }
 
-    /// Returns how long the thread is to rest after a turn that took this long.
     fn rest_after(&self, took: Duration) -> Duration {
-        took * if self.store.in_flight() > 0 { REST_FACTOR } else { IDLE_REST_FACTOR }
+        rest_after(took, self.store.in_flight())
     }
 
     /// Waits for other writers as `yield_while_writing` does. Returns whether to continue.
@@ -376,6 +381,13 @@ mod tests {
             assert_eq!(waker.take_urgent(), accounts(&urgent));
             assert_eq!(waker.take_urgent(), []);
         }
+    }
+
+    #[test]
+    fn upkeep_leaves_most_of_the_time_to_writers_and_half_of_it_to_readers() {
+        let turn = Duration::from_millis(3);
+        assert_eq!(rest_after(turn, 0), Duration::from_millis(3));
+        assert_eq!(rest_after(turn, 1), Duration::from_millis(12));
     }
 
     #[test]

@@ -26,6 +26,8 @@ const CONTENT_RULES_VERSION: u8 = 3;
 /// - 2 has the address of this email's delivery before the shared part;
 /// - 3 has an index of the words, by which a search finds one.
 const TOKENS_VERSION: u8 = 3;
+/// The first version of `email_tokens` rows that has the address of the delivery.
+const DELIVERY_VERSION: u8 = 2;
 
 /// The encoded parts of a message's rows that all recipients share, without its bytes.
 #[derive(Debug, Clone)]
@@ -120,8 +122,8 @@ pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     })
 }
 
-/// Returns those tokens of a row that a search asks for. The positions of other words are passed
-/// over, and what stands behind the last token is not read, so damage there is not noticed.
+/// Returns those tokens of a row that a search asks for. The rest of the row is hardly read, so
+/// damage there is not noticed: see `decode_tokens`, which folding and checks use.
 pub fn decode_wanted_tokens(
     key: &[u8],
     bytes: &[u8],
@@ -230,7 +232,7 @@ fn read_delivered_to<'a>(
     input: &mut FieldReader<'a>,
     version: u8,
 ) -> Result<Option<Cow<'a, str>>, RowError> {
-    if version < 2 {
+    if version < DELIVERY_VERSION {
         return Ok(DeliveredTo::Unclear.search_text().map(Cow::Owned));
     }
     let text = input.option(FieldReader::bytes)?.map(std::str::from_utf8).transpose();

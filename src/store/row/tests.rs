@@ -181,6 +181,35 @@ fn rows_of_messages_in_segments_have_these_bytes() {
     assert!(BlobRow::decode(b"k", &too_long).is_err());
 }
 
+#[test]
+fn each_word_is_found_at_the_ends_of_runs_and_no_other_is() {
+    for count in [0, 1, 31, 32, 33, 63, 64, 65, 200] {
+        let mut rows = MessageRows::default();
+        (0..count).for_each(|n| rows.tokens.words.push_word(n * 5, (0..n % 3).map(|at| at + n)));
+        rows.tokens.texts = vec![("org.example@ann".into(), 1)];
+        let row = encode_tokens(b"", &EncodedMessage::new(&rows).tokens);
+        let all: Vec<u32> = (0..=count * 5 + 1).collect();
+        let each = all.iter().map(|hash| vec![*hash]);
+        for words in each.chain([all.clone(), all.iter().copied().step_by(35).collect()]) {
+            let wanted = WantedTokens { words, texts: count % 2 == 0 };
+            let found = decode_wanted_tokens(b"k", &row, &wanted);
+            assert_eq!(found, Ok(only(&rows.tokens, &wanted)), "{count} words, {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn words_are_read_from_rows_before_the_index() {
+    // Version, no address, two words: hash 5 at position 7, and hash 9 at 2 and 3. No texts.
+    let row = [2, 0, 2, 5 << 1, 7, (4 << 1) | 1, 2, 2, 1, 0];
+    let mut tokens = Tokens::default();
+    tokens.words.push_word(5, [7]);
+    tokens.words.push_word(9, [2, 3]);
+    assert_eq!(decode_tokens(b"k", &row), Ok(tokens.clone()));
+    let wanted = WantedTokens { words: vec![6, 9], texts: false };
+    assert_eq!(decode_wanted_tokens(b"k", &row, &wanted), Ok(only(&tokens, &wanted)));
+}
+
 /// A search would pass over words if the index were wrong.
 #[test]
 fn index_that_does_not_match_the_words_is_damage() {

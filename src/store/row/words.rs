@@ -1,6 +1,6 @@
 //! The words of a row of `email_tokens`.
 //!
-//! The words ascend by hash. Before them is an index from version 3 on: for each run of `RUN`
+//! The words ascend by hash. Before them is an index from version 3 on: for each run of `RUN_WORDS`
 //! words, the hash of its last word and where it ends. So a search decodes one run for each word
 //! that it looks for.
 
@@ -8,24 +8,24 @@ use super::{FieldReader, FieldWriter, RowError};
 use crate::model::SearchWords;
 
 /// The words of a run; the last run may have fewer.
-const RUN: usize = 32;
+const RUN_WORDS: usize = 32;
 /// The bytes of an entry of the index: the hash, and the offset of the end behind the index, each
 /// big-endian.
-const ENTRY: usize = 8;
+const ENTRY_BYTES: usize = 8;
 /// The first version of `email_tokens` that has the index.
 const INDEXED_VERSION: u8 = 3;
 
-/// The words must ascend by hash.
+/// Writes the count of words, the index, and the words, which must ascend by hash.
 pub(super) fn write_words(out: &mut FieldWriter, words: &SearchWords) {
     let mut words = words.iter();
     out.len(words.len());
-    let runs = words.len().div_ceil(RUN);
+    let runs = words.len().div_ceil(RUN_WORDS);
     let index = out.0.len();
-    let start = index.saturating_add(runs.saturating_mul(ENTRY));
+    let start = index.saturating_add(runs.saturating_mul(ENTRY_BYTES));
     out.0.resize(start, 0);
     let mut last = 0;
-    for entry in (index..start).step_by(ENTRY) {
-        for word in words.by_ref().take(RUN) {
+    for entry in (index..start).step_by(ENTRY_BYTES) {
+        for word in words.by_ref().take(RUN_WORDS) {
             // The lowest bit says whether a count of positions follows. Above it is the difference
             // to the hash before. Most words occur once, and have no count.
             let step = u64::from(word.hash.saturating_sub(last)) << 1;
@@ -40,7 +40,7 @@ pub(super) fn write_words(out: &mut FieldWriter, words: &SearchWords) {
         }
         let end = u32::try_from(out.0.len().saturating_sub(start)).unwrap_or(u32::MAX);
         let bytes = [last.to_be_bytes(), end.to_be_bytes()];
-        if let Some(to) = out.0.get_mut(entry..).and_then(<[u8]>::first_chunk_mut::<ENTRY>) {
+        if let Some(to) = out.0.get_mut(entry..).and_then(<[u8]>::first_chunk_mut::<ENTRY_BYTES>) {
             to.copy_from_slice(bytes.as_flattened());
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn read_words(
     let mut index = Index::read(input, version, left)?;
     let (mut words, mut hash, start) = (SearchWords::default(), 0, input.0.len());
     while left > 0 {
-        let run = left.min(RUN);
+        let run = left.min(RUN_WORDS);
         for _ in 0..run {
             let step = input.num()?;
             hash = add_step(hash, step)?;
@@ -63,7 +63,7 @@ pub(super) fn read_words(
         }
         left = left.saturating_sub(run);
         let end = start.saturating_sub(input.0.len());
-        if index.entries.split_first().is_some_and(|(entry, _)| parse(entry) != (hash, end)) {
+        if index.entries.split_first().is_some_and(|(entry, _)| parse_entry(entry) != (hash, end)) {
             return Err(RowError("index does not match the words"));
         }
         index.entries = index.entries.get(1..).unwrap_or_default();
@@ -71,7 +71,8 @@ pub(super) fn read_words(
     Ok(words)
 }
 
-/// Reads those of the words that are wanted, whose hashes ascend, and passes over the others.
+/// Reads those of the words that are wanted, and passes over the others. The hashes that are wanted
+/// ascend, without duplicates.
 pub(super) fn read_wanted_words(
     input: &mut FieldReader<'_>,
     version: u8,
@@ -87,43 +88,57 @@ pub(super) fn read_wanted_words(
     }
     let count = input.count()?;
     let index = Index::read(input, version, count)?;
-    for hash in wanted {
-        index.read_word(input.0, count, *hash, &mut found)?;
-    }
-    let end = index.entries.last().map_or(0, |entry| parse(entry).1);
+    let end = index.entries.last().map_or(0, |entry| parse_entry(entry).1);
+    let mut finder = WordFinder { index, words: input.0, count, next: 0, hash: 0, input: *input };
+    wanted.iter().try_for_each(|hash| finder.find(*hash, &mut found))?;
     input.0 = behind(input.0, end)?;
     Ok(found)
 }
 
 /// The index of the words of a row; empty before version 3.
 struct Index<'a> {
-    entries: &'a [[u8; ENTRY]],
+    entries: &'a [[u8; ENTRY_BYTES]],
 }
 
 impl<'a> Index<'a> {
     fn read(input: &mut FieldReader<'a>, version: u8, count: usize) -> Result<Self, RowError> {
-        let runs = if version < INDEXED_VERSION { 0 } else { count.div_ceil(RUN) };
+        let runs = if version < INDEXED_VERSION { 0 } else { count.div_ceil(RUN_WORDS) };
         let (entries, _) = input.0.as_chunks();
         let entries = entries.get(..runs).ok_or(RowError("too short"))?;
         input.0 = behind(input.0, entries.as_flattened().len())?;
         Ok(Self { entries })
     }
+}
 
-    /// Adds a word to `found` if it is among these words, which are `count`.
-    fn read_word(
-        &self,
-        words: &[u8],
-        count: usize,
-        wanted: u32,
-        found: &mut SearchWords,
-    ) -> Result<(), RowError> {
-        let run = self.entries.partition_point(|entry| parse(entry).0 < wanted);
-        let before = run.checked_sub(1).and_then(|run| self.entries.get(run));
-        let (mut hash, start) = before.map_or((0, 0), parse);
-        let mut input = FieldReader(behind(words, start)?);
-        for _ in run.saturating_mul(RUN)..count {
+/// Finds words of a row, in the order of their hashes.
+struct WordFinder<'a> {
+    index: Index<'a>,
+    /// All words, of which there are `count`.
+    words: &'a [u8],
+    count: usize,
+    /// The number of the word that is read next.
+    next: usize,
+    /// The hash of the word before it.
+    hash: u32,
+    /// What is left from that word on.
+    input: FieldReader<'a>,
+}
+
+impl WordFinder<'_> {
+    /// Adds a word to `found` if the row has it.
+    fn find(&mut self, wanted: u32, found: &mut SearchWords) -> Result<(), RowError> {
+        let run = self.index.entries.partition_point(|entry| parse_entry(entry).0 < wanted);
+        let first = run.saturating_mul(RUN_WORDS);
+        if first > self.next {
+            let before = run.checked_sub(1).and_then(|run| self.index.entries.get(run));
+            let (hash, start) = before.map_or((0, 0), parse_entry);
+            (self.next, self.hash) = (first, hash);
+            self.input = FieldReader(behind(self.words, start)?);
+        }
+        while self.next < self.count {
+            let mut input = self.input;
             let (step, behind_next) = input.num_and_behind_next()?;
-            hash = add_step(hash, step)?;
+            let hash = add_step(self.hash, step)?;
             if hash > wanted {
                 break;
             } else if hash == wanted {
@@ -136,13 +151,14 @@ impl<'a> Index<'a> {
                 let positions = if step & 1 == 0 { 1 } else { input.count()? };
                 (0..positions).try_for_each(|_| input.skip_num())?;
             }
+            (self.next, self.hash, self.input) = (self.next.saturating_add(1), hash, input);
         }
         Ok(())
     }
 }
 
 /// Returns the hash and the end of a run.
-fn parse(entry: &[u8; ENTRY]) -> (u32, usize) {
+fn parse_entry(entry: &[u8; ENTRY_BYTES]) -> (u32, usize) {
     let [a, b, c, d, e, f, g, h] = *entry;
     let end = u32::from_be_bytes([e, f, g, h]);
     (u32::from_be_bytes([a, b, c, d]), usize::try_from(end).unwrap_or(usize::MAX))

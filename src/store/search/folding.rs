@@ -1,7 +1,7 @@
 //! Makes the next small piece of an account's folding from a snapshot, without the account's lock.
 //! [`Txn::write_folds`](crate::store::Txn::write_folds) writes it.
 //!
-//! - A fold is made of token rows, which are inverted into blocks.
+//! - A fold is made of token rows, the oldest first, which are inverted into blocks.
 //! - When a level has `FoldSizes::fan` folds, they are merged into one fold of the next level,
 //!   piece by piece, without the emails that are destroyed by then. Folds of the last level are not
 //!   merged.
@@ -149,7 +149,7 @@ impl Snapshot<'_> {
         // Folds that were not finished, because their emails changed meanwhile, must not pile up.
         let has_remains = folds.dropped.len() > sizes.fan;
         if unfolded >= sizes.rows as u64 && !has_backlog && !has_remains {
-            // The last piece takes all rows, so that none is left behind the remains of others.
+            // The last piece takes all rows, so that few are left to be read one by one.
             let all =
                 usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
@@ -224,9 +224,8 @@ impl Snapshot<'_> {
         Ok(Some(piece))
     }
 
-    /// Returns the first token rows of a range, at most `limit` of them, and none behind the one
-    /// with which they have `max_bytes`. Also returns whether they were so many, or had so many
-    /// bytes.
+    /// Returns the first token rows of a range, until there are `limit` of them or they have
+    /// `max_bytes`. Also returns whether one of the bounds was reached.
     fn token_rows(
         &self,
         range: &KeyRange<EmailTokens>,

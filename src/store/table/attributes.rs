@@ -69,9 +69,10 @@ pub(crate) enum Tuning {
     /// Values may be messages, as earlier versions stored them: large, and written once.
     Messages,
     Incompressible,
-    /// More bytes are written to it than to all other tables together.
+    /// More bytes are written to it than to any other table.
     MostBytes,
-    /// Rows are looked up by whole keys, or seldom read.
+    /// Rows are looked up by whole keys, or a request has one scan at most, which may look into
+    /// more files.
     SeldomScanned,
     /// Among rows whose keys have this many first bytes in common, new rows come in the order of
     /// their keys, or in the opposite order.

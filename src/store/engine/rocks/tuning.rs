@@ -78,8 +78,9 @@ fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Op
     options.set_level_zero_file_num_compaction_trigger(if seldom_scanned { 8 } else { 4 });
     options.set_level_zero_slowdown_writes_trigger(40);
     options.set_level_zero_stop_writes_trigger(60);
-    // Merging the files of level 0 rewrites most of the level below. So this level should not be
-    // much larger than they are together: some MB in most tables.
+    // Merging the files of level 0 rewrites most of the level below. So it must not be many times
+    // as large as they are together, which is 4 to 40 MB. Files of lower levels are larger, so that
+    // a large table has fewer of them.
     let (level_mib, file_mib) =
         if table.has_tuning(Tuning::MostBytes) { (256, 64) } else { (64, 16) };
     options.set_max_bytes_for_level_base((level_mib * MIB) as u64);
