@@ -175,10 +175,10 @@ impl Snapshot<'_> {
 
     /// Makes a fold of `limit` token rows, or of fewer that have `FoldSizes::row_bytes`.
     ///
-    /// These are the oldest of the rows that are newer than all folds, so that a search from the
-    /// newest row on need not step over the remains of folded ones, and the folds do not overlap.
-    /// If there are fewer, because mail was stored under an older date, they are the newest rows of
-    /// all.
+    /// These are the oldest rows, so that a search from the newest row on need not step over the
+    /// remains of folded ones. First come those that are newer than all folds, because the remains
+    /// lie behind them. If there are too few, because mail was stored under an older date, the fold
+    /// takes the oldest of all.
     fn fold_rows(
         &self,
         account: AccountId,
@@ -192,11 +192,10 @@ impl Snapshot<'_> {
             None => all(),
         };
         let (mut rows, is_full) = self.token_rows(&newer.reversed(), limit, sizes.row_bytes)?;
-        if is_full {
-            rows.reverse();
-        } else {
-            (rows, _) = self.token_rows(&all(), limit, sizes.row_bytes)?;
+        if !is_full {
+            (rows, _) = self.token_rows(&all().reversed(), limit, sizes.row_bytes)?;
         }
+        rows.reverse();
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
         let (Some(newest), Some(oldest)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(None);
