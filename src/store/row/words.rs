@@ -52,7 +52,7 @@ pub(super) fn read_words(
     version: u8,
 ) -> Result<SearchWords, RowError> {
     let mut left = input.count()?;
-    let mut index = Index::read(input, version, left)?;
+    let mut index = read_index(input, version, left)?.iter();
     let (mut words, mut hash, start) = (SearchWords::default(), 0, input.0.len());
     while left > 0 {
         let run = left.min(RUN_WORDS);
@@ -63,10 +63,9 @@ pub(super) fn read_words(
         }
         left = left.saturating_sub(run);
         let end = start.saturating_sub(input.0.len());
-        if index.entries.split_first().is_some_and(|(entry, _)| parse_entry(entry) != (hash, end)) {
+        if index.next().is_some_and(|entry| parse_entry(entry) != (hash, end)) {
             return Err(RowError("index does not match the words"));
         }
-        index.entries = index.entries.get(1..).unwrap_or_default();
     }
     Ok(words)
 }
@@ -87,32 +86,30 @@ pub(super) fn read_wanted_words(
         return Ok(found);
     }
     let count = input.count()?;
-    let index = Index::read(input, version, count)?;
-    let end = index.entries.last().map_or(0, |entry| parse_entry(entry).1);
+    let index = read_index(input, version, count)?;
+    let end = index.last().map_or(0, |entry| parse_entry(entry).1);
     let mut finder = WordFinder { index, words: input.0, count, next: 0, hash: 0, input: *input };
     wanted.iter().try_for_each(|hash| finder.find(*hash, &mut found))?;
     input.0 = behind(input.0, end)?;
     Ok(found)
 }
 
-/// The index of the words of a row; empty before version 3.
-struct Index<'a> {
-    entries: &'a [[u8; ENTRY_BYTES]],
-}
-
-impl<'a> Index<'a> {
-    fn read(input: &mut FieldReader<'a>, version: u8, count: usize) -> Result<Self, RowError> {
-        let runs = if version < INDEXED_VERSION { 0 } else { count.div_ceil(RUN_WORDS) };
-        let (entries, _) = input.0.as_chunks();
-        let entries = entries.get(..runs).ok_or(RowError("too short"))?;
-        input.0 = behind(input.0, entries.as_flattened().len())?;
-        Ok(Self { entries })
-    }
+/// Reads the index of `count` words; empty before version 3.
+fn read_index<'a>(
+    input: &mut FieldReader<'a>,
+    version: u8,
+    count: usize,
+) -> Result<&'a [[u8; ENTRY_BYTES]], RowError> {
+    let runs = if version < INDEXED_VERSION { 0 } else { count.div_ceil(RUN_WORDS) };
+    let (entries, _) = input.0.as_chunks();
+    let entries = entries.get(..runs).ok_or(RowError("too short"))?;
+    input.0 = behind(input.0, entries.as_flattened().len())?;
+    Ok(entries)
 }
 
 /// Finds words of a row, in the order of their hashes.
 struct WordFinder<'a> {
-    index: Index<'a>,
+    index: &'a [[u8; ENTRY_BYTES]],
     /// All words, of which there are `count`.
     words: &'a [u8],
     count: usize,
@@ -127,10 +124,10 @@ struct WordFinder<'a> {
 impl WordFinder<'_> {
     /// Adds a word to `found` if the row has it.
     fn find(&mut self, wanted: u32, found: &mut SearchWords) -> Result<(), RowError> {
-        let run = self.index.entries.partition_point(|entry| parse_entry(entry).0 < wanted);
+        let run = self.index.partition_point(|entry| parse_entry(entry).0 < wanted);
         let first = run.saturating_mul(RUN_WORDS);
         if first > self.next {
-            let before = run.checked_sub(1).and_then(|run| self.index.entries.get(run));
+            let before = run.checked_sub(1).and_then(|run| self.index.get(run));
             let (hash, start) = before.map_or((0, 0), parse_entry);
             (self.next, self.hash) = (first, hash);
             self.input = FieldReader(behind(self.words, start)?);
