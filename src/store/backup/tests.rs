@@ -259,14 +259,16 @@ fn a_backup_without_all_its_segments_is_not_used() {
     let to = dir.path().join("again/store");
     assert_eq!(restore(&backups, None, &to).unwrap().id, 2);
     assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
-    // The next backup keeps one whole backup besides itself, and the segments of both.
+    // The next backup takes the place of the interrupted one, and keeps one whole backup besides
+    // itself, and the segments of both.
     store.backup(&backups, Some(2), &mut |_| true).unwrap();
-    assert_eq!(ids(), [2, 4]);
-    for id in [2, 4] {
+    assert_eq!((ids(), list_incomplete(&backups)), (vec![2, 3], Ok(vec![])));
+    for id in [2, 3] {
         assert_eq!(verify(&backups, id), Ok(()));
     }
+    assert_eq!(files(&backups.join("private")).len(), 2);
     store.backup(&backups, Some(1), &mut |_| true).unwrap();
-    assert_eq!((ids(), verify(&backups, 5)), (vec![5], Ok(())));
+    assert_eq!((ids(), verify(&backups, 4)), (vec![4], Ok(())));
     let lists = files(&segments)
         .into_iter()
         .filter(|path| path.extension().is_some_and(|end| end == "list"));

@@ -2,7 +2,8 @@
 //! beside them.
 //!
 //! - A backup whose segments were not all copied is not whole, as after a kill. It is not listed,
-//!   and neither is one that lacks a file of the tables: RocksDB leaves it out.
+//!   and the next backup deletes it and takes its number. One that lacks a file of the tables is not
+//!   listed either: RocksDB leaves it out.
 //! - Files that do not change, blob files too, are stored once for all backups that have them.
 //! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
 //!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The
@@ -25,6 +26,7 @@ use crate::store::error::Error;
 impl RocksEngine {
     /// Adds a backup to the directory, and has RocksDB verify the sizes of its files.
     pub(super) fn make_backup(&self, dir: &Path) -> Result<Backup, Error> {
+        delete_interrupted(dir)?;
         let mut engine = open(dir)?;
         let earlier: Vec<u32> =
             engine.get_backup_info().iter().map(|earlier| earlier.backup_id).collect();
@@ -57,16 +59,27 @@ impl RocksEngine {
         let kept: Vec<u32> = kept.by_ref().collect();
         engine.purge_old_backups(kept.len()).map_err(|error| io(&error))?;
         segments::keep_only(dir, &kept)?;
-        // RocksDB does not delete a backup that lacks a file. Without its file in `meta`, the next
-        // backup deletes the rest.
+        // RocksDB does not delete a backup that lacks a file.
         let oldest = kept.iter().min();
         for id in list_incomplete(dir)?.iter().filter(|id| oldest.is_some_and(|kept| *id < kept)) {
-            let meta = dir.join("meta").join(id.to_string());
-            fs::remove_file(&meta)
-                .map_err(|error| Error::Io(format!("{}: {error}", meta.display())))?;
+            delete_meta(dir, *id)?;
         }
         Ok(())
     }
+}
+
+/// Deletes the backups after the newest whole one that were interrupted before all their segments
+/// were copied. They cannot be restored.
+fn delete_interrupted(dir: &Path) -> Result<(), Error> {
+    let newest = list(dir)?.last().map_or(0, |whole| whole.id);
+    let newer = list_incomplete(dir)?.into_iter().filter(|id| *id > newest);
+    newer.filter(|id| !segments::is_whole(dir, *id)).try_for_each(|id| delete_meta(dir, id))
+}
+
+/// Deletes RocksDB's file in `meta` of a backup that is not whole. The next backup deletes the rest.
+fn delete_meta(dir: &Path, id: u32) -> Result<(), Error> {
+    let meta = dir.join("meta").join(id.to_string());
+    fs::remove_file(&meta).map_err(|error| Error::Io(format!("{}: {error}", meta.display())))
 }
 
 /// Adds the segments of a backup to its size.
