@@ -135,6 +135,12 @@ fn killed_backup_leaves_complete_backups_intact() {
     assert!((1..=3).contains(&whole), "{whole} whole backups");
     assert_eq!(count_restored(backups), count);
     assert_eq!(count_folders(&Path::new(backups).join("private")), whole);
+    // A kill before the list of segments is written is rare above.
+    let newest = bed.rows(&["backup", backups, "--list"]).pop().unwrap()["id"].clone();
+    fs::remove_file(Path::new(backups).join(format!("segments/{newest}.list"))).unwrap();
+    assert_eq!(count_whole(&bed, backups, false), whole - 1);
+    time_backup(&bed);
+    assert_eq!(count_whole(&bed, backups, true), whole);
     bed.finish();
 }
 
