@@ -2,8 +2,8 @@
 //! beside them.
 //!
 //! - A backup whose segments were not all copied is not whole, as after a kill. It is not listed,
-//!   and the next backup deletes it and takes its number. One that lacks a file of the tables is not
-//!   listed either: RocksDB leaves it out.
+//!   and the next backup deletes it and takes its number. One that lacks a file of the tables is
+//!   not listed either: RocksDB leaves it out.
 //! - Files that do not change, blob files too, are stored once for all backups that have them.
 //! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
 //!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The
@@ -76,7 +76,8 @@ fn delete_interrupted(dir: &Path) -> Result<(), Error> {
     newer.filter(|id| !segments::is_whole(dir, *id)).try_for_each(|id| delete_meta(dir, id))
 }
 
-/// Deletes RocksDB's file in `meta` of a backup that is not whole. The next backup deletes the rest.
+/// Deletes RocksDB's file in `meta` of a backup that is not whole. The next backup deletes the
+/// rest.
 fn delete_meta(dir: &Path, id: u32) -> Result<(), Error> {
     let meta = dir.join("meta").join(id.to_string());
     fs::remove_file(&meta).map_err(|error| Error::Io(format!("{}: {error}", meta.display())))
