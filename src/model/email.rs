@@ -209,6 +209,28 @@ impl SearchWords {
         self.words.push((hash, self.end()));
     }
 
+    /// Adds a word as `push_word` does, up to the first error among its positions.
+    ///
+    /// # Errors
+    /// That error. Then no word is added, and none can be added later.
+    pub fn try_push_word<E>(
+        &mut self,
+        hash: u32,
+        positions: impl IntoIterator<Item = Result<u32, E>>,
+    ) -> Result<(), E> {
+        for position in positions {
+            self.positions.push(position?);
+        }
+        self.words.push((hash, self.end()));
+        Ok(())
+    }
+
+    /// Makes room for this many more words, of which most have one position.
+    pub fn reserve(&mut self, words: usize) {
+        self.words.reserve(words);
+        self.positions.reserve(words);
+    }
+
     fn end(&self) -> u32 {
         u32::try_from(self.positions.len()).unwrap_or(u32::MAX)
     }

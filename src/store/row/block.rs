@@ -16,6 +16,8 @@
 //! positions = their number, then each as the difference from the one before, the first from 0
 //! ```
 
+use smallvec::SmallVec;
+
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{Positions, Token};
 use crate::store::engine::Table;
@@ -37,6 +39,31 @@ impl Posting {
     #[must_use]
     pub fn sort_key(&self) -> (&Token, u32, u32) {
         (&self.token, self.ordinal, self.positions.first().copied().unwrap_or(0))
+    }
+}
+
+/// A posting whose positions stay as they are in a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedPosting {
+    pub token: Token,
+    pub ordinal: u32,
+    pub fields: u16,
+    /// The first position; 0 if there is none.
+    pub position: u32,
+    /// The count of positions, and the positions.
+    pub positions: SmallVec<[u8; 16]>,
+}
+
+impl EncodedPosting {
+    #[must_use]
+    pub fn of_text(text: &str, ordinal: u32, fields: u16) -> Self {
+        let (token, positions) = (Token::Text(text.to_owned()), SmallVec::from_slice(&[0]));
+        Self { token, ordinal, fields, position: 0, positions }
+    }
+
+    #[must_use]
+    pub fn sort_key(&self) -> (&Token, u32, u32) {
+        (&self.token, self.ordinal, self.position)
     }
 }
 
@@ -82,8 +109,9 @@ impl BlockWriter {
         let max_positions = (self.max_bytes.saturating_sub(320) / 5).max(1);
         let mut rest = positions;
         loop {
-            let (first, later) = rest.split_at_checked(max_positions).unwrap_or((rest, &[]));
-            self.push_entry(token, ordinal, fields, first);
+            let (part, later) = rest.split_at_checked(max_positions).unwrap_or((rest, &[]));
+            let first = part.first().copied().unwrap_or(0);
+            self.push_entry(token, ordinal, fields, first, |out| out.ascending(part));
             rest = later;
             if rest.is_empty() {
                 return;
@@ -91,26 +119,39 @@ impl BlockWriter {
         }
     }
 
-    fn push_entry(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
-        let mut entry = FieldWriter(Vec::with_capacity(16));
-        if self.open.is_some()
-            && self.last.as_ref().is_some_and(|(last, _)| kind(last) == kind(token))
-        {
-            write(&mut entry, self.last.as_ref(), token, ordinal, fields, positions);
-            let fits = |block: &&mut Block| {
-                block.value.len().saturating_add(entry.0.len()) <= self.max_bytes
-            };
-            if let Some(block) = self.open.as_mut().filter(fits) {
-                block.value.extend_from_slice(&entry.0);
+    /// Adds a posting of another block. It must not sort before the last one.
+    pub fn push_encoded(&mut self, posting: &EncodedPosting) {
+        let EncodedPosting { token, ordinal, fields, position, positions } = posting;
+        self.push_entry(token, *ordinal, *fields, *position, |out| out.fixed(positions));
+    }
+
+    /// Adds a posting, of whose positions `first` is the first, and which `write_positions` writes.
+    fn push_entry(
+        &mut self,
+        token: &Token,
+        ordinal: u32,
+        fields: u16,
+        first: u32,
+        write_positions: impl Fn(&mut FieldWriter),
+    ) {
+        let last = self.last.as_ref().filter(|(last, _)| kind(last) == kind(token));
+        if let (Some(block), Some(last)) = (&mut self.open, last) {
+            let length = block.value.len();
+            let mut out = FieldWriter(std::mem::take(&mut block.value));
+            write(&mut out, Some(last), token, ordinal, fields);
+            write_positions(&mut out);
+            block.value = out.0;
+            if block.value.len() <= self.max_bytes {
                 return self.remember(token, ordinal);
             }
+            block.value.truncate(length);
         }
         self.close();
-        let mut value = FieldWriter::new(1);
-        value.fixed(&[kind(token)]);
-        write(&mut value, None, token, ordinal, fields, positions);
-        let position = positions.first().copied().unwrap_or(0);
-        self.open = Some(Block { token: token.clone(), ordinal, position, value: value.0 });
+        let mut out = FieldWriter::new(1);
+        out.fixed(&[kind(token)]);
+        write(&mut out, None, token, ordinal, fields);
+        write_positions(&mut out);
+        self.open = Some(Block { token: token.clone(), ordinal, position: first, value: out.0 });
         self.remember(token, ordinal);
     }
 
@@ -142,14 +183,13 @@ fn kind(token: &Token) -> u8 {
     }
 }
 
-/// Writes a posting as the one after `last`; in full if `last` is `None`.
+/// Writes a posting as the one after `last`, without its positions; in full if `last` is `None`.
 fn write(
     out: &mut FieldWriter,
     last: Option<&(Token, u32)>,
     token: &Token,
     ordinal: u32,
     fields: u16,
-    positions: &[u32],
 ) {
     match (token, last.map(|(token, _)| token)) {
         (Token::Word(hash), Some(Token::Word(before))) => out.num(hash.saturating_sub(*before)),
@@ -164,7 +204,6 @@ fn write(
     let before = last.filter(|(last, _)| last == token).map_or(0, |(_, ordinal)| *ordinal);
     out.num(ordinal.saturating_sub(before));
     out.num(fields);
-    out.ascending(positions);
 }
 
 /// Calls `each` with the postings of a block for whose token and ordinal `wanted` returns
@@ -225,12 +264,41 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
     pub fn next_wanted(
         &mut self,
         key: &[u8],
-        mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
+        wanted: impl FnMut(&Token, u32) -> Option<bool>,
     ) -> Result<Option<Posting>, Error> {
+        self.next_with(key, wanted, |input, token, ordinal, fields| {
+            let positions = input.ascending()?;
+            Ok(Posting { token: token.clone(), ordinal, fields, positions })
+        })
+    }
+
+    /// Does the same as `next_wanted`, and leaves the positions as they are.
+    ///
+    /// # Errors
+    /// Those of `next_wanted`.
+    pub fn next_encoded(
+        &mut self,
+        key: &[u8],
+        wanted: impl FnMut(&Token, u32) -> Option<bool>,
+    ) -> Result<Option<EncodedPosting>, Error> {
+        self.next_with(key, wanted, |input, token, ordinal, fields| {
+            let (position, bytes) = input.skip_ascending()?;
+            let (token, positions) = (token.clone(), SmallVec::from_slice(bytes));
+            Ok(EncodedPosting { token, ordinal, fields, position, positions })
+        })
+    }
+
+    /// Finds the next wanted posting. `read` reads its positions, and makes what is returned.
+    fn next_with<T>(
+        &mut self,
+        key: &[u8],
+        mut wanted: impl FnMut(&Token, u32) -> Option<bool>,
+        mut read: impl FnMut(&mut FieldReader<'_>, &Token, u32, u16) -> Result<T, RowError>,
+    ) -> Result<Option<T>, Error> {
         let bytes = self.bytes.as_ref();
         let mut input = FieldReader(bytes.get(self.at..).unwrap_or_default());
         let (token, ordinal, first) = (&mut self.token, &mut self.ordinal, &mut self.first);
-        let mut next = || -> Result<Option<Posting>, RowError> {
+        let mut next = || -> Result<Option<T>, RowError> {
             while !input.0.is_empty() {
                 let same = read_token(&mut input, token)? && !*first;
                 let step = input.num32()?;
@@ -239,15 +307,7 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
                 let fields = u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))?;
                 *first = false;
                 match wanted(token, *ordinal) {
-                    Some(true) => {
-                        let positions = input.ascending()?;
-                        return Ok(Some(Posting {
-                            token: token.clone(),
-                            ordinal: *ordinal,
-                            fields,
-                            positions,
-                        }));
-                    }
+                    Some(true) => return read(&mut input, token, *ordinal, fields).map(Some),
                     Some(false) => {
                         let count = input.num()?;
                         (0..count).try_for_each(|_| input.skip_num())?;

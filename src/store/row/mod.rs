@@ -385,11 +385,30 @@ impl<'a> FieldReader<'a> {
 
     /// Reads what `FieldWriter::ascending` wrote.
     pub fn ascending(&mut self) -> Result<Positions, RowError> {
-        let mut before = 0u32;
-        self.list(|input| {
-            before = before.checked_add(input.num32()?).ok_or(RowError("position too large"))?;
+        self.each_ascending()?.collect()
+    }
+
+    /// Reads what `FieldWriter::ascending` wrote, one number at a time.
+    pub fn each_ascending(
+        &mut self,
+    ) -> Result<impl Iterator<Item = Result<u32, RowError>>, RowError> {
+        let (count, mut before) = (self.count()?, 0u32);
+        Ok((0..count).map(move |_| {
+            before = before.checked_add(self.num32()?).ok_or(RowError("position too large"))?;
             Ok(before)
-        })
+        }))
+    }
+
+    /// Passes over what `FieldWriter::ascending` wrote. Returns the first number (0 if there is
+    /// none) and the bytes.
+    pub fn skip_ascending(&mut self) -> Result<(u32, &'a [u8]), RowError> {
+        let all = self.0;
+        let count = self.count()?;
+        let mut numbers = *self;
+        let first = if count == 0 { 0 } else { numbers.num32()? };
+        (0..count).try_for_each(|_| self.skip_num())?;
+        let length = all.len().saturating_sub(self.0.len());
+        Ok((first, all.get(..length).unwrap_or_default()))
     }
 
     /// Reads the count before values, each of which has at least one byte.

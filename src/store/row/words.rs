@@ -54,6 +54,7 @@ pub(super) fn read_words(
     let mut left = input.count()?;
     let mut index = read_index(input, version, left)?.iter();
     let (mut words, mut hash, start) = (SearchWords::default(), 0, input.0.len());
+    words.reserve(left);
     while left > 0 {
         let run = left.min(RUN_WORDS);
         for _ in 0..run {
@@ -181,8 +182,8 @@ fn read_word(
 ) -> Result<(), RowError> {
     if step & 1 == 0 {
         words.push_word(hash, [input.num32()?]);
+        Ok(())
     } else {
-        words.push_word(hash, input.ascending()?);
+        words.try_push_word(hash, input.each_ascending()?)
     }
-    Ok(())
 }

@@ -270,18 +270,20 @@ impl Snapshot<'_> {
 /// Returns the blocks with the postings of these token rows. The position of a row is the ordinal
 /// of its email.
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
-    let mut words: Vec<(u32, u32, SearchWord<'_>)> = Vec::new();
+    let count = rows.iter().map(|(_, tokens)| tokens.words.iter().len()).sum();
+    let mut words: Vec<(u32, u32, &[u32])> = Vec::with_capacity(count);
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
-        words.extend(tokens.words.iter().map(|word| (word.hash, ordinal, word)));
+        words.extend(tokens.words.iter().map(|word| (word.hash, ordinal, word.positions)));
         for (text, fields) in &tokens.texts {
             texts.entry(text).or_default().push((ordinal, *fields));
         }
     }
     words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
     let mut blocks = BlockWriter::new(block_bytes);
-    for (hash, ordinal, word) in words {
-        blocks.push(&Token::Word(hash), ordinal, word.fields(), word.positions);
+    for (hash, ordinal, positions) in words {
+        let fields = SearchWord { hash, positions }.fields();
+        blocks.push(&Token::Word(hash), ordinal, fields, positions);
     }
     for (text, postings) in texts {
         let token = Token::Text(text.to_owned());

@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
-use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered_to, field};
+use crate::model::{AccountId, EmailId, ModSeq, Token, delivered_to, field};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::block::{BlockWriter, Posting, read_block};
+use crate::store::row::block::{BlockReader, BlockWriter, EncodedPosting};
 use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
 use crate::store::search::folding::{FoldPiece, FoldSizes};
 use crate::store::table::SearchFolds;
@@ -131,17 +132,19 @@ impl Snapshot<'_> {
         }
         let mut blocks = BlockWriter::new(sizes.block);
         let mut next = None;
-        while let Some(Reverse(NextPosting { posting, stream })) = heap.pop() {
+        while let Some(mut first) = heap.peek_mut() {
+            let Reverse(NextPosting { posting, stream }) = &mut *first;
             if blocks.byte_len() >= sizes.piece {
                 let (token, ordinal, position) = posting.sort_key();
                 next = Some(MergePosition::Posting(token.clone(), ordinal, position));
                 break;
             }
-            blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
-            if let Some(posting) =
-                streams.get_mut(stream).map_or(Ok(None), |stream| stream.next(self, from))?
-            {
-                heap.push(Reverse(NextPosting { posting, stream }));
+            blocks.push_encoded(posting);
+            let following =
+                streams.get_mut(*stream).map_or(Ok(None), |stream| stream.next(self, from))?;
+            match following {
+                Some(following) => *posting = following,
+                None => drop(PeekMut::pop(first)),
             }
         }
         piece.put_blocks(account, merge.into.id, blocks.finish());
@@ -204,50 +207,45 @@ impl Snapshot<'_> {
             let knows_delivery =
                 folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
             if merge.into.knows_delivery && !knows_delivery {
-                out.push(PostingStream::of_unknown_delivery((account, source), &ordinals, from));
+                out.push(PostingStream::of_unknown_delivery(&ordinals, from));
             }
-            out.push(PostingStream {
-                fold: (account, source),
-                ordinals,
-                rest: Some(rest),
-                ahead: Vec::new(),
-            });
+            let fold = (account, source);
+            out.push(PostingStream::Blocks { fold, ordinals, rest, block: None });
         }
         Ok(out)
     }
 }
 
 /// The postings of a source fold whose emails are live, with their new ordinals.
-struct PostingStream {
-    fold: (AccountId, FoldId),
-    /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
-    /// email is not in it, or is there from a newer source.
-    ordinals: Vec<Option<u32>>,
-    /// The blocks that were not read yet; `None` if the postings do not come from blocks.
-    rest: Option<KeyRange<SearchFolds>>,
-    /// The remaining postings of the block that was read, last first.
-    ahead: Vec<Posting>,
+enum PostingStream {
+    /// These, last first.
+    Made(Vec<EncodedPosting>),
+    /// Those of the fold's blocks.
+    Blocks {
+        fold: (AccountId, FoldId),
+        /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
+        /// email is not in it, or is there from a newer source.
+        ordinals: Vec<Option<u32>>,
+        /// The blocks that were not begun yet.
+        rest: KeyRange<SearchFolds>,
+        /// The encoded key of a block that was begun, and the block.
+        block: Option<(Vec<u8>, BlockReader<Vec<u8>>)>,
+    },
 }
 
 impl PostingStream {
     /// Postings for a source fold of an earlier version, which does not say to which address its
     /// emails were delivered. They tell a search to read the header.
-    fn of_unknown_delivery(
-        fold: (AccountId, FoldId),
-        ordinals: &[Option<u32>],
-        from: &(Token, u32, u32),
-    ) -> Self {
-        let posting = |ordinal: &u32| Posting {
-            token: Token::Text(delivered_to::SEARCH_TEXT_PREFIX.to_owned()),
-            ordinal: *ordinal,
-            fields: field::DELIVERED_HERE,
-            positions: Positions::new(),
+    fn of_unknown_delivery(ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
+        let posting = |ordinal: &u32| {
+            let text = delivered_to::SEARCH_TEXT_PREFIX;
+            EncodedPosting::of_text(text, *ordinal, field::DELIVERED_HERE)
         };
         let all = ordinals.iter().flatten().map(posting);
-        let mut ahead: Vec<Posting> =
+        let mut made: Vec<EncodedPosting> =
             all.filter(|posting| posting.sort_key() >= (&from.0, from.1, from.2)).collect();
-        ahead.reverse();
-        Self { fold, ordinals: Vec::new(), rest: None, ahead }
+        made.reverse();
+        Self::Made(made)
     }
 
     /// Returns the next posting that is not before `from`.
@@ -255,39 +253,44 @@ impl PostingStream {
         &mut self,
         snapshot: &Snapshot<'_>,
         from: &(Token, u32, u32),
-    ) -> Result<Option<Posting>, Error> {
+    ) -> Result<Option<EncodedPosting>, Error> {
+        let (fold, ordinals, rest, block) = match self {
+            Self::Made(made) => return Ok(made.pop()),
+            Self::Blocks { fold, ordinals, rest, block } => (&*fold, &*ordinals, rest, block),
+        };
+        let new_ordinal = |ordinal: u32| {
+            usize::try_from(ordinal).ok().and_then(|at| ordinals.get(at)).copied().flatten()
+        };
+        let is_wanted = |token: &Token, ordinal: u32| {
+            new_ordinal(ordinal).is_some_and(|ordinal| (token, ordinal) >= (&from.0, from.1))
+        };
         loop {
-            if let Some(posting) = self.ahead.pop() {
-                return Ok(Some(posting));
+            while let Some((key, reader)) = block {
+                let wanted = |token: &Token, ordinal| Some(is_wanted(token, ordinal));
+                let Some(posting) = reader.next_encoded(key, wanted)? else { break };
+                let Some(ordinal) = new_ordinal(posting.ordinal) else { continue };
+                let posting = EncodedPosting { ordinal, ..posting };
+                if posting.sort_key() >= (&from.0, from.1, from.2) {
+                    return Ok(Some(posting));
+                }
             }
-            let (mut read, mut ahead) = (None, Vec::new());
-            let Some(rest) = &self.rest else { return Ok(None) };
+            *block = None;
+            let mut begun = None;
             snapshot.read.keys(rest, |key, value| {
-                read_block(&key.encode(), value, |_, _| Some(true), |posting| ahead.push(posting))?;
-                read = Some(key);
+                let encoded = key.encode();
+                *block = Some((encoded.clone(), BlockReader::new(&encoded, value.to_vec())?));
+                begun = Some(key);
                 Ok(false)
             })?;
-            let Some(block) = read else { return Ok(None) };
-            self.rest = Some(KeyRange::behind(&self.fold, &block));
-            let ordinals = &self.ordinals;
-            let live = ahead.into_iter().filter_map(|posting| {
-                let ordinal = usize::try_from(posting.ordinal)
-                    .ok()
-                    .and_then(|at| ordinals.get(at))
-                    .copied()
-                    .flatten();
-                ordinal.map(|ordinal| Posting { ordinal, ..posting })
-            });
-            self.ahead =
-                live.filter(|posting| posting.sort_key() >= (&from.0, from.1, from.2)).collect();
-            self.ahead.reverse();
+            let Some(begun) = begun else { return Ok(None) };
+            *rest = KeyRange::behind(fold, &begun);
         }
     }
 }
 
 /// The next posting of a stream, ordered by token, ordinal and position, then by stream.
 struct NextPosting {
-    posting: Posting,
+    posting: EncodedPosting,
     /// The position of its stream in the list of all.
     stream: usize,
 }

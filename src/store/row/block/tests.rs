@@ -48,7 +48,53 @@ fn read_all(blocks: &[Block]) -> Vec<Posting> {
     out
 }
 
+/// Reads all postings of a block without their positions, and then the positions.
+fn read_encoded(block: &[u8]) -> Result<Vec<Posting>, Error> {
+    let (mut reader, mut all) = (BlockReader::new(b"key", block)?, Vec::new());
+    while let Some(posting) = reader.next_encoded(b"key", |_, _| Some(true))? {
+        let mut input = FieldReader(&posting.positions);
+        let positions = input.ascending().unwrap();
+        assert!(input.0.is_empty());
+        assert_eq!(positions.first().copied().unwrap_or(0), posting.position);
+        let EncodedPosting { token, ordinal, fields, .. } = posting;
+        all.push(Posting { token, ordinal, fields, positions });
+    }
+    Ok(all)
+}
+
+/// Copies the postings of blocks to blocks of another size.
+fn copy(blocks: &[Block], max_bytes: usize) -> Vec<Block> {
+    let mut out = BlockWriter::new(max_bytes);
+    for block in blocks {
+        let mut reader = BlockReader::new(b"key", &block.value).unwrap();
+        while let Some(posting) = reader.next_encoded(b"key", |_, _| Some(true)).unwrap() {
+            out.push_encoded(&posting);
+        }
+    }
+    out.finish()
+}
+
 proptest! {
+    #[test]
+    fn postings_are_copied_to_blocks_of_another_size(
+        postings in postings(),
+        max_bytes in 1usize..400,
+        other in 1usize..400,
+    ) {
+        let mut blocks = BlockWriter::new(max_bytes);
+        for one in &postings {
+            blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
+        }
+        let blocks = blocks.finish();
+        prop_assert_eq!(&copy(&blocks, max_bytes), &blocks);
+        let copied = copy(&blocks, other);
+        prop_assert_eq!(read_all(&copied), postings);
+        // Only a block of one posting may be larger.
+        for block in copied.iter().filter(|block| block.value.len() > other) {
+            prop_assert_eq!(read_encoded(&block.value).unwrap().len(), 1);
+        }
+    }
+
     #[test]
     fn postings_round_trip_in_blocks_of_any_size(postings in postings(), max_bytes in 1usize..400) {
         let mut blocks = BlockWriter::new(max_bytes);
@@ -76,6 +122,10 @@ proptest! {
         // Damage that is found while postings are passed over is also found if none is.
         if all.is_err() {
             prop_assert!(read_block(b"key", &bytes, |_, _| Some(true), drop).is_err());
+        }
+        let mut decoded = Vec::new();
+        if read_block(b"key", &bytes, |_, _| Some(true), |one| decoded.push(one)).is_ok() {
+            prop_assert_eq!(read_encoded(&bytes).unwrap(), decoded);
         }
     }
 }
