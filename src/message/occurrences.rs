@@ -3,10 +3,8 @@
 //! Keyed hashes are spread evenly, whatever the words are. So the upper bits of a hash divide the
 //! occurrences into buckets in which few different words meet.
 
-use crate::model::SearchWords;
+use crate::model::{SearchWord, SearchWords};
 
-/// Bits of the hash of a word.
-pub(super) const HASH_BITS: u32 = 28;
 const BUCKET_BITS: u32 = 10;
 /// Fewer occurrences are not divided.
 const MIN_DIVIDED: usize = 64;
@@ -104,7 +102,7 @@ fn words_of(sorted: &[u64]) -> SearchWords {
 }
 
 fn bucket(packed: u64) -> usize {
-    offset(high_half(packed) >> (HASH_BITS - BUCKET_BITS))
+    offset(high_half(packed) >> (SearchWord::HASH_BITS - BUCKET_BITS))
 }
 
 fn high_half(number: u64) -> u32 {
@@ -131,7 +129,7 @@ mod tests {
         #[test]
         fn occurrences_are_sorted_and_unique(
             found in proptest::collection::vec(
-                (prop_oneof![0u32..9, 0u32..1 << HASH_BITS], prop_oneof![0u32..50, any::<u32>()]),
+                (prop_oneof![0u32..9, 0u32..1 << SearchWord::HASH_BITS], prop_oneof![0u32..50, any::<u32>()]),
                 0..300,
             ),
         ) {

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use siphasher::sip::SipHasher13;
 
 use super::header::Field;
-use super::occurrences::{HASH_BITS, Occurrences};
+use super::occurrences::Occurrences;
 use super::parse::{self, Message};
 use super::words::{AsciiWords, WordSplitter};
 pub use crate::model::field::{
@@ -25,7 +25,7 @@ pub use crate::model::field::{
     LIST_ID, MESSAGE_ID, SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
-use crate::model::{Address, EmailContent, Secrets, Tokens, limits};
+use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
 
 /// How far the first position of a text is from the last one of the text before it in the same
 /// field, so that no phrase runs from one into the next.
@@ -165,7 +165,8 @@ impl WordHash {
     /// Returns the 28-bit hash of a word in its search form.
     #[must_use]
     pub fn of(&self, word: &str) -> u32 {
-        u32::try_from(self.0.hash(word.as_bytes()) & ((1 << HASH_BITS) - 1)).unwrap_or_default()
+        u32::try_from(self.0.hash(word.as_bytes()) & ((1 << SearchWord::HASH_BITS) - 1))
+            .unwrap_or_default()
     }
 }
 

@@ -172,13 +172,16 @@ pub type Positions = SmallVec<[u32; 4]>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchWord<'a> {
-    /// The keyed hash of the word, 28 bits.
+    /// The keyed hash of the word, `HASH_BITS` long.
     pub hash: u32,
     /// Ascending, for phrase search. Each field has its own band (`model::field`).
     pub positions: &'a [u32],
 }
 
 impl SearchWord<'_> {
+    /// The bits of a hash.
+    pub const HASH_BITS: u32 = 28;
+
     /// Returns the fields in which the word occurs, one bit each (`model::field`).
     #[must_use]
     pub fn fields(&self) -> u16 {

@@ -148,6 +148,7 @@ impl BlockWriter {
         }
         self.close();
         let mut out = FieldWriter::new(1);
+        out.0.reserve(self.max_bytes);
         out.fixed(&[kind(token)]);
         write(&mut out, None, token, ordinal, fields);
         write_positions(&mut out);

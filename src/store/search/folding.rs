@@ -20,6 +20,11 @@ use crate::store::table::keys::EmailKey;
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
+/// About how many words of token rows are inverted at a time.
+const WORDS_OF_RANGE: usize = 2048;
+/// After this many token rows, folding gives way to other threads.
+const ROWS_AT_ONCE: usize = 8;
+
 /// How much is folded and merged at once. Rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldSizes {
@@ -237,6 +242,9 @@ impl Snapshot<'_> {
         self.read.rows_with::<EmailTokens, _>(range, decode, |key, (length, tokens)| {
             bytes += length;
             rows.push((key.email, tokens));
+            if rows.len().is_multiple_of(ROWS_AT_ONCE) {
+                give_way();
+            }
             is_full = rows.len() >= limit || bytes >= max_bytes;
             Ok(!is_full)
         })?;
@@ -270,20 +278,13 @@ impl Snapshot<'_> {
 /// Returns the blocks with the postings of these token rows. The position of a row is the ordinal
 /// of its email.
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
-    let count = rows.iter().map(|(_, tokens)| tokens.words.iter().len()).sum();
-    let mut words: Vec<(u32, u32, &[u32])> = Vec::with_capacity(count);
+    let mut blocks = BlockWriter::new(block_bytes);
+    invert_words(rows, &mut blocks);
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
-        words.extend(tokens.words.iter().map(|word| (word.hash, ordinal, word.positions)));
         for (text, fields) in &tokens.texts {
             texts.entry(text).or_default().push((ordinal, *fields));
         }
-    }
-    words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
-    let mut blocks = BlockWriter::new(block_bytes);
-    for (hash, ordinal, positions) in words {
-        let fields = SearchWord { hash, positions }.fields();
-        blocks.push(&Token::Word(hash), ordinal, fields, positions);
     }
     for (text, postings) in texts {
         let token = Token::Text(text.to_owned());
@@ -294,7 +295,82 @@ fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     blocks.finish()
 }
 
+/// Adds the postings of the words to blocks: those of one range of hashes after the other, so that
+/// few are in memory and to be sorted at a time.
+fn invert_words(rows: &[(EmailId, Tokens)], blocks: &mut BlockWriter) {
+    let mut left: Vec<_> = rows.iter().map(|(_, tokens)| tokens.words.iter().peekable()).collect();
+    let count: usize = left.iter().map(ExactSizeIterator::len).sum();
+    let ranges = u64::try_from(count.div_ceil(WORDS_OF_RANGE)).unwrap_or(u64::MAX).max(1);
+    let range = (1u64 << SearchWord::HASH_BITS).div_ceil(ranges);
+    let mut words: Vec<(u32, u32, &[u32])> = Vec::new();
+    for number in 1..=ranges {
+        let end = if number < ranges { range.saturating_mul(number) } else { u64::MAX };
+        for (ordinal, row) in (0u32..).zip(&mut left) {
+            while let Some(word) = row.next_if(|word| u64::from(word.hash) < end) {
+                words.push((word.hash, ordinal, word.positions));
+            }
+        }
+        words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
+        for (hash, ordinal, positions) in words.drain(..) {
+            let fields = SearchWord { hash, positions }.fields();
+            blocks.push(&Token::Word(hash), ordinal, fields, positions);
+        }
+        give_way();
+    }
+}
+
+/// Lets a thread run that waits for this processor. Folding computes for milliseconds at a time. A
+/// session on the same processor would have to wait until the system takes it away from folding,
+/// which may take 3 ms.
+pub(in crate::store) fn give_way() {
+    std::thread::yield_now();
+}
+
 impl MergePosition {
     pub(in crate::store) const FIRST_EMAIL: Self = Self::Email(EmailId(0));
     pub(in crate::store) const FIRST_POSTING: Self = Self::Posting(Token::Word(0), 0, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SearchWords;
+    use crate::store::row::block::{Posting, read_block};
+
+    #[test]
+    fn words_of_several_ranges_come_in_the_order_of_their_hashes() {
+        let mut dice = 1u32;
+        let mut roll = move || {
+            dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            dice >> 8
+        };
+        // Hashes at the ends of all ranges, one above those of words, and random ones.
+        let rows: Vec<(EmailId, Tokens)> = (0..100)
+            .map(|id| {
+                let mut hashes: Vec<u32> = (0..100).map(|_| roll() * 16).collect();
+                hashes.extend([0, (1 << 27) - 1, 1 << 27, (1 << 28) - 1, u32::MAX]);
+                hashes.sort_unstable();
+                hashes.dedup();
+                let mut words = SearchWords::default();
+                hashes.iter().for_each(|hash| words.push_word(*hash, [*hash % 999]));
+                (EmailId(id), Tokens { words, texts: Vec::new() })
+            })
+            .collect();
+        let mut wanted = Vec::new();
+        for (ordinal, (_, tokens)) in (0..).zip(&rows) {
+            wanted.extend(tokens.words.iter().map(|word| (word.hash, ordinal)));
+        }
+        wanted.sort_unstable();
+        assert!(wanted.len() > 4 * WORDS_OF_RANGE);
+        let mut found = Vec::new();
+        for block in invert(&rows, 1 << 13) {
+            let each = |posting: Posting| {
+                let Token::Word(hash) = posting.token else { panic!("a text") };
+                assert_eq!(posting.positions[..], [hash % 999]);
+                found.push((hash, posting.ordinal));
+            };
+            read_block(b"key", &block.value, |_, _| Some(true), each).unwrap();
+        }
+        assert_eq!(found, wanted);
+    }
 }

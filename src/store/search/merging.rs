@@ -13,7 +13,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::{BlockReader, BlockWriter, EncodedPosting};
 use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
-use crate::store::search::folding::{FoldPiece, FoldSizes};
+use crate::store::search::folding::{FoldPiece, FoldSizes, give_way};
 use crate::store::table::SearchFolds;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
@@ -275,6 +275,7 @@ impl PostingStream {
                 }
             }
             *block = None;
+            give_way();
             let mut begun = None;
             snapshot.read.keys(rest, |key, value| {
                 let encoded = key.encode();
