@@ -113,8 +113,8 @@ impl Service {
         };
         let log = fs::File::create(dir.join("log")).expect("the log");
         let child = command
-            // The systemd unit sets this, too.
-            .env("MALLOC_MMAP_THRESHOLD_", "262144")
+            // The systemd unit sets these, too.
+            .envs([("MALLOC_MMAP_THRESHOLD_", "262144"), ("MALLOC_ARENA_MAX", "2")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

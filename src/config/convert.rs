@@ -30,6 +30,9 @@ use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacati
 const POSTFIX_GROUP: &str = "postfix";
 /// Postfix can reach this socket from its chroot.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
+/// However large the write buffers are, all tables are flushed when one has this many bytes in
+/// memory, so that a flush does not take long.
+const MAX_MEMTABLE_BYTES: usize = 64 << 20;
 
 impl Config {
     #[must_use]
@@ -286,7 +289,7 @@ impl Config {
             cache_bytes: bytes(self.store.cache),
             // A table's memtable may take at most half of the memory for all tables. When one is
             // full, all tables are flushed together.
-            memtable_bytes: default.memtable_bytes.min(buffers / 2),
+            memtable_bytes: MAX_MEMTABLE_BYTES.min(buffers / 2),
             total_memtable_bytes: buffers,
             // More than the buffers, so that a flush usually begins because they are full.
             log_bytes: self.store.write_buffers.0.saturating_mul(2),

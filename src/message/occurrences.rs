@@ -129,7 +129,10 @@ mod tests {
         #[test]
         fn occurrences_are_sorted_and_unique(
             found in proptest::collection::vec(
-                (prop_oneof![0u32..9, 0u32..1 << SearchWord::HASH_BITS], prop_oneof![0u32..50, any::<u32>()]),
+                (
+                    prop_oneof![0u32..9, 0u32..1 << SearchWord::HASH_BITS],
+                    prop_oneof![0u32..50, any::<u32>()],
+                ),
                 0..300,
             ),
         ) {

@@ -179,7 +179,7 @@ pub struct SearchWord<'a> {
 }
 
 impl SearchWord<'_> {
-    /// The bits of a hash.
+    /// The number of bits in a hash.
     pub const HASH_BITS: u32 = 28;
 
     /// Returns the fields in which the word occurs, one bit each (`model::field`).
@@ -212,17 +212,24 @@ impl SearchWords {
         self.words.push((hash, self.end()));
     }
 
-    /// Adds a word as `push_word` does, up to the first error among its positions.
+    /// Adds a word as `push_word` does.
     ///
     /// # Errors
-    /// That error. Then no word is added, and none can be added later.
+    /// The first error among the positions. Then the word is not added.
     pub fn try_push_word<E>(
         &mut self,
         hash: u32,
         positions: impl IntoIterator<Item = Result<u32, E>>,
     ) -> Result<(), E> {
+        let start = self.positions.len();
         for position in positions {
-            self.positions.push(position?);
+            match position {
+                Ok(position) => self.positions.push(position),
+                Err(error) => {
+                    self.positions.truncate(start);
+                    return Err(error);
+                }
+            }
         }
         self.words.push((hash, self.end()));
         Ok(())

@@ -33,6 +33,7 @@ impl Store {
             return Err(Error::Conflict("at least one backup must be kept".into()));
         }
         self.prepare_directory(dir)?;
+        let _lock = lock(dir)?;
         let before = bytes_in(dir);
         let is_done = std::sync::atomic::AtomicBool::new(false);
         let backup = std::thread::scope(|scope| {
@@ -96,6 +97,21 @@ impl Store {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         }
         fs::write(dir.join(MARK), own).map_err(failed)
+    }
+}
+
+/// Locks the mark of a directory until the result is dropped: a store and its restored copy may use
+/// the same directory, but not at the same time.
+fn lock(dir: &Path) -> Result<fs::File, Error> {
+    let failed = |error: std::io::Error| Error::Conflict(unusable(dir, &error));
+    let mark = fs::File::open(dir.join(MARK)).map_err(failed)?;
+    match mark.try_lock() {
+        Err(fs::TryLockError::WouldBlock) => {
+            let dir = dir.display();
+            Err(Error::Conflict(format!("{dir}: another backup is being made in it")))
+        }
+        // Some file systems have no locks.
+        Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(mark),
     }
 }
 

@@ -139,10 +139,10 @@ impl Thresholds {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cache_bytes: 64 << 20,
-            memtable_bytes: 64 << 20,
-            total_memtable_bytes: 128 << 20,
-            log_bytes: 256 << 20,
+            cache_bytes: 32 << 20,
+            memtable_bytes: 56 << 20,
+            total_memtable_bytes: 112 << 20,
+            log_bytes: 224 << 20,
             segment_bytes: 256 << 20,
             min_segment_value: 1 << 10,
             jobs: default_jobs(),

@@ -261,12 +261,14 @@ fn a_backup_without_all_its_segments_is_not_used() {
     assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
     // The next backup takes the place of the interrupted one, and keeps one whole backup besides
     // itself, and the segments of both.
+    let left = backups.join("private/3/left");
+    fs::write(&left, "by the interrupted one").unwrap();
     store.backup(&backups, Some(2), &mut |_| true).unwrap();
     assert_eq!((ids(), list_incomplete(&backups)), (vec![2, 3], Ok(vec![])));
     for id in [2, 3] {
         assert_eq!(verify(&backups, id), Ok(()));
     }
-    assert_eq!(files(&backups.join("private")).len(), 2);
+    assert!(!left.exists());
     store.backup(&backups, Some(1), &mut |_| true).unwrap();
     assert_eq!((ids(), verify(&backups, 4)), (vec![4], Ok(())));
     let lists = files(&segments)
@@ -292,6 +294,8 @@ fn backups_of_a_version_without_segments_stay_usable() {
     let store = open(&data).unwrap();
     deliver(&store, 5..10);
     store.backup(&backups, None, &mut |_| true).unwrap();
+    fs::remove_file(backups.join("segments/2.list")).unwrap();
+    store.backup(&backups, None, &mut |_| true).unwrap();
     for (id, mails) in [(1, 5), (2, 10)] {
         assert_eq!(verify(&backups, id), Ok(()));
         let to = dir.path().join(format!("again-{id}/store"));
@@ -300,6 +304,43 @@ fn backups_of_a_version_without_segments_stay_usable() {
         assert_eq!(all_mail(&store).len(), mails);
         assert_clean(&store);
     }
+}
+
+#[test]
+fn a_backup_deletes_the_newest_if_it_was_interrupted_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    create_account(&store);
+    deliver(&store, 0..5);
+    let back_up = || store.backup(&backups, None, &mut |_| true).map(|backup| backup.id);
+    let interrupt = |id| fs::remove_file(backups.join(format!("segments/{id}.list"))).unwrap();
+    let ids = || list(&backups).unwrap().into_iter().map(|one| one.id).collect::<Vec<_>>();
+    // The first one was interrupted.
+    assert_eq!(back_up(), Ok(1));
+    interrupt(1);
+    assert_eq!((back_up(), ids(), verify(&backups, 1)), (Ok(1), vec![1], Ok(())));
+    // All lists are lost: only the newest backup can have been interrupted.
+    assert_eq!((back_up(), back_up()), (Ok(2), Ok(3)));
+    [1, 2, 3].into_iter().for_each(interrupt);
+    assert_eq!((back_up(), ids(), list_incomplete(&backups)), (Ok(3), vec![3], Ok(vec![1, 2])));
+    // The directory of the segments is empty, like a file system that is not mounted: nothing is
+    // deleted.
+    let (segments, away) = (backups.join("segments"), backups.join("away"));
+    fs::rename(&segments, &away).unwrap();
+    fs::create_dir(&segments).unwrap();
+    assert!(matches!(back_up(), Err(Error::Io(why)) if why.contains("segments of the backup")));
+    fs::remove_dir(&segments).unwrap();
+    fs::rename(&away, &segments).unwrap();
+    assert_eq!((ids(), list_incomplete(&backups)), (vec![3], Ok(vec![1, 2])));
+    assert_eq!(verify(&backups, 3), Ok(()));
+    // Another process makes a backup there.
+    let mark = fs::File::open(backups.join(MARK)).unwrap();
+    mark.lock().unwrap();
+    assert!(matches!(back_up(), Err(Error::Conflict(why)) if why.contains("another backup")));
+    drop(mark);
+    assert_eq!((back_up(), verify(&backups, 4)), (Ok(4), Ok(())));
 }
 
 #[test]

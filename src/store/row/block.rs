@@ -49,21 +49,26 @@ pub struct EncodedPosting {
     pub ordinal: u32,
     pub fields: u16,
     /// The first position; 0 if there is none.
-    pub position: u32,
-    /// The count of positions, and the positions.
-    pub positions: SmallVec<[u8; 16]>,
+    pub first_position: u32,
+    /// The positions as a block stores them: their count, then the differences.
+    pub encoded_positions: SmallVec<[u8; 16]>,
 }
 
 impl EncodedPosting {
     #[must_use]
     pub fn of_text(text: &str, ordinal: u32, fields: u16) -> Self {
-        let (token, positions) = (Token::Text(text.to_owned()), SmallVec::from_slice(&[0]));
-        Self { token, ordinal, fields, position: 0, positions }
+        Self {
+            token: Token::Text(text.to_owned()),
+            ordinal,
+            fields,
+            first_position: 0,
+            encoded_positions: SmallVec::from_slice(&[0]),
+        }
     }
 
     #[must_use]
     pub fn sort_key(&self) -> (&Token, u32, u32) {
-        (&self.token, self.ordinal, self.position)
+        (&self.token, self.ordinal, self.first_position)
     }
 }
 
@@ -86,13 +91,22 @@ pub struct BlockWriter {
     open: Option<Block>,
     /// The token and the ordinal of the last posting.
     last: Option<(Token, u32)>,
+    /// The last posting that was to be added to a block. Kept for its memory.
+    entry: Vec<u8>,
 }
 
 impl BlockWriter {
     /// Limits the size of a block to `max_bytes`. A block of a single posting may be larger.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, finished: Vec::new(), finished_bytes: 0, open: None, last: None }
+        Self {
+            max_bytes,
+            finished: Vec::new(),
+            finished_bytes: 0,
+            open: None,
+            last: None,
+            entry: Vec::new(),
+        }
     }
 
     /// Returns the bytes of all blocks so far, with the one that is not finished.
@@ -121,30 +135,32 @@ impl BlockWriter {
 
     /// Adds a posting of another block. It must not sort before the last one.
     pub fn push_encoded(&mut self, posting: &EncodedPosting) {
-        let EncodedPosting { token, ordinal, fields, position, positions } = posting;
-        self.push_entry(token, *ordinal, *fields, *position, |out| out.fixed(positions));
+        let EncodedPosting { token, ordinal, fields, first_position, encoded_positions } = posting;
+        self.push_entry(token, *ordinal, *fields, *first_position, |out| {
+            out.fixed(encoded_positions);
+        });
     }
 
-    /// Adds a posting, of whose positions `first` is the first, and which `write_positions` writes.
+    /// Adds a posting. `first_position` is its first position; `write_positions` writes all of them.
     fn push_entry(
         &mut self,
         token: &Token,
         ordinal: u32,
         fields: u16,
-        first: u32,
+        first_position: u32,
         write_positions: impl Fn(&mut FieldWriter),
     ) {
         let last = self.last.as_ref().filter(|(last, _)| kind(last) == kind(token));
         if let (Some(block), Some(last)) = (&mut self.open, last) {
-            let length = block.value.len();
-            let mut out = FieldWriter(std::mem::take(&mut block.value));
-            write(&mut out, Some(last), token, ordinal, fields);
-            write_positions(&mut out);
-            block.value = out.0;
-            if block.value.len() <= self.max_bytes {
+            let mut entry = FieldWriter(std::mem::take(&mut self.entry));
+            entry.0.clear();
+            write(&mut entry, Some(last), token, ordinal, fields);
+            write_positions(&mut entry);
+            self.entry = entry.0;
+            if block.value.len().saturating_add(self.entry.len()) <= self.max_bytes {
+                block.value.extend_from_slice(&self.entry);
                 return self.remember(token, ordinal);
             }
-            block.value.truncate(length);
         }
         self.close();
         let mut out = FieldWriter::new(1);
@@ -152,7 +168,8 @@ impl BlockWriter {
         out.fixed(&[kind(token)]);
         write(&mut out, None, token, ordinal, fields);
         write_positions(&mut out);
-        self.open = Some(Block { token: token.clone(), ordinal, position: first, value: out.0 });
+        self.open =
+            Some(Block { token: token.clone(), ordinal, position: first_position, value: out.0 });
         self.remember(token, ordinal);
     }
 
@@ -276,16 +293,18 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
     /// Does the same as `next_wanted`, and leaves the positions as they are.
     ///
     /// # Errors
-    /// Those of `next_wanted`.
+    /// Those of `next_wanted`. But damage of the positions after the first is not found: `check`, or
+    /// a search that reads them, finds it.
     pub fn next_encoded(
         &mut self,
         key: &[u8],
         wanted: impl FnMut(&Token, u32) -> Option<bool>,
     ) -> Result<Option<EncodedPosting>, Error> {
         self.next_with(key, wanted, |input, token, ordinal, fields| {
-            let (position, bytes) = input.skip_ascending()?;
-            let (token, positions) = (token.clone(), SmallVec::from_slice(bytes));
-            Ok(EncodedPosting { token, ordinal, fields, position, positions })
+            let (first_position, bytes) = input.skip_ascending()?;
+            let encoded_positions = SmallVec::from_slice(bytes);
+            let token = token.clone();
+            Ok(EncodedPosting { token, ordinal, fields, first_position, encoded_positions })
         })
     }
 

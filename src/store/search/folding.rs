@@ -20,10 +20,10 @@ use crate::store::table::keys::EmailKey;
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
-/// About how many words of token rows are inverted at a time.
-const WORDS_OF_RANGE: usize = 2048;
-/// After this many token rows, folding gives way to other threads.
-const ROWS_AT_ONCE: usize = 8;
+/// About how many words of token rows are in a range that is inverted at a time.
+const WORDS_PER_RANGE: usize = 2048;
+const ROWS_BETWEEN_YIELDS: usize = 8;
+const TEXTS_BETWEEN_YIELDS: usize = 256;
 
 /// How much is folded and merged at once. Rows of other sizes stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +242,8 @@ impl Snapshot<'_> {
         self.read.rows_with::<EmailTokens, _>(range, decode, |key, (length, tokens)| {
             bytes += length;
             rows.push((key.email, tokens));
-            if rows.len().is_multiple_of(ROWS_AT_ONCE) {
-                give_way();
+            if rows.len().is_multiple_of(ROWS_BETWEEN_YIELDS) {
+                yield_thread();
             }
             is_full = rows.len() >= limit || bytes >= max_bytes;
             Ok(!is_full)
@@ -279,14 +279,19 @@ impl Snapshot<'_> {
 /// of its email.
 fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     let mut blocks = BlockWriter::new(block_bytes);
-    invert_words(rows, &mut blocks);
+    let words: usize = rows.iter().map(|(_, tokens)| tokens.words.iter().len()).sum();
+    let ranges = u64::try_from(words.div_ceil(WORDS_PER_RANGE)).unwrap_or(u64::MAX);
+    invert_words(rows, ranges.max(1), &mut blocks);
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
         for (text, fields) in &tokens.texts {
             texts.entry(text).or_default().push((ordinal, *fields));
         }
     }
-    for (text, postings) in texts {
+    for (number, (text, postings)) in texts.into_iter().enumerate() {
+        if number.is_multiple_of(TEXTS_BETWEEN_YIELDS) {
+            yield_thread();
+        }
         let token = Token::Text(text.to_owned());
         for (ordinal, fields) in postings {
             blocks.push(&token, ordinal, fields, &[]);
@@ -295,17 +300,15 @@ fn invert(rows: &[(EmailId, Tokens)], block_bytes: usize) -> Vec<Block> {
     blocks.finish()
 }
 
-/// Adds the postings of the words to blocks: those of one range of hashes after the other, so that
-/// few are in memory and to be sorted at a time.
-fn invert_words(rows: &[(EmailId, Tokens)], blocks: &mut BlockWriter) {
-    let mut left: Vec<_> = rows.iter().map(|(_, tokens)| tokens.words.iter().peekable()).collect();
-    let count: usize = left.iter().map(ExactSizeIterator::len).sum();
-    let ranges = u64::try_from(count.div_ceil(WORDS_OF_RANGE)).unwrap_or(u64::MAX).max(1);
-    let range = (1u64 << SearchWord::HASH_BITS).div_ceil(ranges);
+/// Adds the postings of the words to blocks, one range of hashes after the other: so only one range
+/// is collected and sorted at a time.
+fn invert_words(rows: &[(EmailId, Tokens)], ranges: u64, blocks: &mut BlockWriter) {
+    let mut unread: Vec<_> =
+        rows.iter().map(|(_, tokens)| tokens.words.iter().peekable()).collect();
     let mut words: Vec<(u32, u32, &[u32])> = Vec::new();
     for number in 1..=ranges {
-        let end = if number < ranges { range.saturating_mul(number) } else { u64::MAX };
-        for (ordinal, row) in (0u32..).zip(&mut left) {
+        let end = end_of_range(number, ranges);
+        for (ordinal, row) in (0u32..).zip(&mut unread) {
             while let Some(word) = row.next_if(|word| u64::from(word.hash) < end) {
                 words.push((word.hash, ordinal, word.positions));
             }
@@ -315,14 +318,22 @@ fn invert_words(rows: &[(EmailId, Tokens)], blocks: &mut BlockWriter) {
             let fields = SearchWord { hash, positions }.fields();
             blocks.push(&Token::Word(hash), ordinal, fields, positions);
         }
-        give_way();
+        yield_thread();
+    }
+}
+
+/// Returns the end of the range `number`, from 1 on, if hashes are divided into this many ranges.
+fn end_of_range(number: u64, ranges: u64) -> u64 {
+    if number < ranges {
+        (number << SearchWord::HASH_BITS).checked_div(ranges).unwrap_or(u64::MAX)
+    } else {
+        u64::MAX
     }
 }
 
 /// Lets a thread run that waits for this processor. Folding computes for milliseconds at a time. A
-/// session on the same processor would have to wait until the system takes it away from folding,
-/// which may take 3 ms.
-pub(in crate::store) fn give_way() {
+/// session on the same processor would have to wait until folding's time slice ends, up to 3 ms.
+pub(in crate::store) fn yield_thread() {
     std::thread::yield_now();
 }
 
@@ -344,33 +355,42 @@ mod tests {
             dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             dice >> 8
         };
-        // Hashes at the ends of all ranges, one above those of words, and random ones.
-        let rows: Vec<(EmailId, Tokens)> = (0..100)
-            .map(|id| {
-                let mut hashes: Vec<u32> = (0..100).map(|_| roll() * 16).collect();
-                hashes.extend([0, (1 << 27) - 1, 1 << 27, (1 << 28) - 1, u32::MAX]);
-                hashes.sort_unstable();
-                hashes.dedup();
-                let mut words = SearchWords::default();
-                hashes.iter().for_each(|hash| words.push_word(*hash, [*hash % 999]));
-                (EmailId(id), Tokens { words, texts: Vec::new() })
-            })
-            .collect();
-        let mut wanted = Vec::new();
-        for (ordinal, (_, tokens)) in (0..).zip(&rows) {
-            wanted.extend(tokens.words.iter().map(|word| (word.hash, ordinal)));
+        for ranges in [1u64, 2, 3, 6, 500] {
+            // The hashes at the ends of ranges, one that is longer than those of words, and others.
+            let ends =
+                (1..ranges).map(|number| u32::try_from(end_of_range(number, ranges)).unwrap());
+            let ends: Vec<u32> = ends.flat_map(|end| [end - 1, end]).collect();
+            let rows: Vec<(EmailId, Tokens)> = (0..20)
+                .map(|id| {
+                    let mut hashes: Vec<u32> = (0..100).map(|_| roll() * 16).collect();
+                    hashes.extend(ends.iter().filter(|end| (**end + id) % 3 != 0));
+                    hashes.extend([0, (1 << SearchWord::HASH_BITS) - 1, u32::MAX]);
+                    hashes.sort_unstable();
+                    hashes.dedup();
+                    let mut words = SearchWords::default();
+                    hashes
+                        .iter()
+                        .for_each(|hash| words.push_word(*hash, [id, id + *hash % 99 + 1]));
+                    (EmailId(u64::from(id)), Tokens { words, texts: Vec::new() })
+                })
+                .collect();
+            let mut wanted = Vec::new();
+            for (ordinal, (_, tokens)) in (0..).zip(&rows) {
+                let words = tokens.words.iter();
+                wanted.extend(words.map(|word| (word.hash, ordinal, word.positions.to_vec())));
+            }
+            wanted.sort_unstable();
+            let mut blocks = BlockWriter::new(1 << 13);
+            invert_words(&rows, ranges, &mut blocks);
+            let mut found = Vec::new();
+            for block in blocks.finish() {
+                let each = |posting: Posting| {
+                    let Token::Word(hash) = posting.token else { panic!("a text") };
+                    found.push((hash, posting.ordinal, posting.positions.to_vec()));
+                };
+                read_block(b"key", &block.value, |_, _| Some(true), each).unwrap();
+            }
+            assert_eq!(found, wanted, "{ranges}");
         }
-        wanted.sort_unstable();
-        assert!(wanted.len() > 4 * WORDS_OF_RANGE);
-        let mut found = Vec::new();
-        for block in invert(&rows, 1 << 13) {
-            let each = |posting: Posting| {
-                let Token::Word(hash) = posting.token else { panic!("a text") };
-                assert_eq!(posting.positions[..], [hash % 999]);
-                found.push((hash, posting.ordinal));
-            };
-            read_block(b"key", &block.value, |_, _| Some(true), each).unwrap();
-        }
-        assert_eq!(found, wanted);
     }
 }

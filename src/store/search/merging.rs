@@ -13,7 +13,7 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::block::{BlockReader, BlockWriter, EncodedPosting};
 use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
-use crate::store::search::folding::{FoldPiece, FoldSizes, give_way};
+use crate::store::search::folding::{FoldPiece, FoldSizes, yield_thread};
 use crate::store::table::SearchFolds;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
@@ -218,9 +218,9 @@ impl Snapshot<'_> {
 
 /// The postings of a source fold whose emails are live, with their new ordinals.
 enum PostingStream {
-    /// These, last first.
-    Made(Vec<EncodedPosting>),
-    /// Those of the fold's blocks.
+    /// Postings in memory, the last one first.
+    Listed(Vec<EncodedPosting>),
+    /// Postings that are read from the blocks of a fold.
     Blocks {
         fold: (AccountId, FoldId),
         /// For each ordinal of the source fold, the email's ordinal in the new fold; `None` if the
@@ -242,10 +242,10 @@ impl PostingStream {
             EncodedPosting::of_text(text, *ordinal, field::DELIVERED_HERE)
         };
         let all = ordinals.iter().flatten().map(posting);
-        let mut made: Vec<EncodedPosting> =
+        let mut listed: Vec<EncodedPosting> =
             all.filter(|posting| posting.sort_key() >= (&from.0, from.1, from.2)).collect();
-        made.reverse();
-        Self::Made(made)
+        listed.reverse();
+        Self::Listed(listed)
     }
 
     /// Returns the next posting that is not before `from`.
@@ -255,7 +255,7 @@ impl PostingStream {
         from: &(Token, u32, u32),
     ) -> Result<Option<EncodedPosting>, Error> {
         let (fold, ordinals, rest, block) = match self {
-            Self::Made(made) => return Ok(made.pop()),
+            Self::Listed(listed) => return Ok(listed.pop()),
             Self::Blocks { fold, ordinals, rest, block } => (&*fold, &*ordinals, rest, block),
         };
         let new_ordinal = |ordinal: u32| {
@@ -275,7 +275,7 @@ impl PostingStream {
                 }
             }
             *block = None;
-            give_way();
+            yield_thread();
             let mut begun = None;
             snapshot.read.keys(rest, |key, value| {
                 let encoded = key.encode();

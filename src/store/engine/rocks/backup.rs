@@ -10,7 +10,7 @@
 //!   number is a CRC-32C in spite of the name.
 
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use rocksdb::Env;
@@ -30,7 +30,7 @@ impl RocksEngine {
         let mut engine = open(dir)?;
         let earlier: Vec<u32> =
             engine.get_backup_info().iter().map(|earlier| earlier.backup_id).collect();
-        segments::prepare(dir, &earlier)?;
+        segments::prepare(dir, &ids_in_meta(dir)?)?;
         // The segments are copied after the rows that name them, so none is deleted in between.
         let _held = self.segments.prevent_deletion();
         // RocksDB copies only files, so the rows in memory are flushed first.
@@ -68,12 +68,13 @@ impl RocksEngine {
     }
 }
 
-/// Deletes the backups after the newest whole one that were interrupted before all their segments
-/// were copied. They cannot be restored.
+/// Deletes the newest backup if it was interrupted before all its segments were copied, so that it
+/// cannot be restored. No other can have been: the next backup begins with this.
 fn delete_interrupted(dir: &Path) -> Result<(), Error> {
-    let newest = list(dir)?.last().map_or(0, |whole| whole.id);
-    let newer = list_incomplete(dir)?.into_iter().filter(|id| *id > newest);
-    newer.filter(|id| !segments::is_whole(dir, *id)).try_for_each(|id| delete_meta(dir, id))
+    match ids_in_meta(dir)?.last() {
+        Some(newest) if segments::was_interrupted(dir, *newest)? => delete_meta(dir, *newest),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes RocksDB's file in `meta` of a backup that is not whole. The next backup deletes the
@@ -113,20 +114,30 @@ pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     Ok(all)
 }
 
-/// Returns the ids of the backups that `list` leaves out, in order. RocksDB has a file in `meta`
-/// for each backup that it has finished.
+/// Returns the ids of the backups that `list` leaves out, in order.
 pub(in crate::store) fn list_incomplete(dir: &Path) -> Result<Vec<u32>, Error> {
     let whole: Vec<u32> = list(dir)?.iter().map(|backup| backup.id).collect();
+    let mut ids = ids_in_meta(dir)?;
+    ids.retain(|id| !whole.contains(id));
+    Ok(ids)
+}
+
+/// Returns the ids of all backups whose tables RocksDB has finished, in order: each has a file in
+/// `meta`.
+fn ids_in_meta(dir: &Path) -> Result<Vec<u32>, Error> {
     let meta = dir.join("meta");
     let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", meta.display()));
-    let mut incomplete = Vec::new();
-    for entry in fs::read_dir(&meta).map_err(failed)? {
+    let entries = match fs::read_dir(&meta) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut ids = Vec::new();
+    for entry in entries {
         let name = entry.map_err(failed)?.file_name();
-        let id = name.to_str().and_then(|name| name.parse::<u32>().ok());
-        incomplete.extend(id.filter(|id| !whole.contains(id)));
+        ids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
-    incomplete.sort_unstable();
-    Ok(incomplete)
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// Verifies that every file of a backup is there and has its checksum. `NotFound` if there is no

@@ -214,6 +214,22 @@ pub(in crate::store::engine) fn is_whole(backups: &Path, id: u32) -> bool {
     older.lines().any(|line| line.parse() == Ok(id))
 }
 
+/// Whether the copy of the segments of a backup was begun, or was about to begin, and not finished.
+///
+/// # Errors
+/// `Io`, also if `older` is missing: then the directory is not the one that `prepare` made.
+pub(in crate::store::engine) fn was_interrupted(backups: &Path, id: u32) -> Result<bool, Error> {
+    let dir = backups.join(DIRECTORY);
+    let lacks_list = || -> io::Result<bool> {
+        if !dir.try_exists()? || list_path(&dir, id).try_exists()? {
+            return Ok(false);
+        }
+        let older = fs::read_to_string(dir.join(OLDER))?;
+        Ok(!older.lines().any(|line| line.parse() == Ok(id)))
+    };
+    lacks_list().map_err(|error| failed(&error))
+}
+
 /// Returns the bytes and the number of the segments of a backup: 0 if it has no readable list.
 pub(in crate::store::engine) fn size(backups: &Path, id: u32) -> (u64, u32) {
     let parts = read_list(&backups.join(DIRECTORY), id).ok().flatten().unwrap_or_default();

@@ -52,10 +52,10 @@ fn read_all(blocks: &[Block]) -> Vec<Posting> {
 fn read_encoded(block: &[u8]) -> Result<Vec<Posting>, Error> {
     let (mut reader, mut all) = (BlockReader::new(b"key", block)?, Vec::new());
     while let Some(posting) = reader.next_encoded(b"key", |_, _| Some(true))? {
-        let mut input = FieldReader(&posting.positions);
+        let mut input = FieldReader(&posting.encoded_positions);
         let positions = input.ascending().unwrap();
         assert!(input.0.is_empty());
-        assert_eq!(positions.first().copied().unwrap_or(0), posting.position);
+        assert_eq!(positions.first().copied().unwrap_or(0), posting.first_position);
         let EncodedPosting { token, ordinal, fields, .. } = posting;
         all.push(Posting { token, ordinal, fields, positions });
     }
@@ -140,4 +140,21 @@ fn posting_with_very_many_positions_is_split_over_blocks() {
     let one =
         Posting { token: Token::Word(5), ordinal: 3, fields: 64, positions: positions.into() };
     assert_eq!(read_all(&blocks), [one]);
+}
+
+#[test]
+fn damaged_positions_are_copied_and_found_by_a_reader() {
+    // The differences 4294967295 and 1 add up to more than a position may be.
+    let block = [&[1, 1, 5, 0, 1, 2][..], &[0xff, 0xff, 0xff, 0xff, 0x0f, 1]].concat();
+    let mut reader = BlockReader::new(b"key", &block).unwrap();
+    let posting = reader.next_encoded(b"key", |_, _| Some(true)).unwrap().unwrap();
+    assert_eq!(
+        (posting.first_position, reader.next_encoded(b"key", |_, _| None)),
+        (u32::MAX, Ok(None))
+    );
+    let mut copied = BlockWriter::new(100);
+    copied.push_encoded(&posting);
+    let copied = copied.finish().pop().unwrap().value;
+    assert_eq!(copied, block);
+    assert!(read_block(b"key", &copied, |_, _| Some(true), drop).is_err());
 }
