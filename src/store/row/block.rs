@@ -141,7 +141,7 @@ impl BlockWriter {
         });
     }
 
-    /// Adds a posting. `first_position` is its first position; `write_positions` writes all of them.
+    /// Adds a posting. `first_position` is its first position; `write_positions` writes all.
     fn push_entry(
         &mut self,
         token: &Token,
@@ -293,8 +293,8 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
     /// Does the same as `next_wanted`, and leaves the positions as they are.
     ///
     /// # Errors
-    /// Those of `next_wanted`. But damage of the positions after the first is not found: `check`, or
-    /// a search that reads them, finds it.
+    /// Those of `next_wanted`. But damage of the positions after the first is not found: `check`,
+    /// or a search that reads them, finds it.
     pub fn next_encoded(
         &mut self,
         key: &[u8],
