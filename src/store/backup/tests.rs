@@ -42,6 +42,16 @@ fn create_account(store: &Store) {
     committed.unwrap().1.wait_blocking().unwrap();
 }
 
+/// Returns a new store with an account, in `data/store` of a directory, and a path for its backups.
+fn new_store() -> (tempfile::TempDir, PathBuf, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
+    fs::create_dir_all(&data).unwrap();
+    let store = open(&data).unwrap();
+    create_account(&store);
+    (dir, backups, store)
+}
+
 /// A message of about 20,000 bytes, which do not compress.
 fn message(n: u32) -> Vec<u8> {
     let mut noise = vec![0; 20_000];
@@ -78,11 +88,7 @@ fn assert_clean(store: &Store) {
 
 #[test]
 fn each_backup_adds_only_new_files_and_restores_the_same_bytes() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (dir, backups, store) = new_store();
     deliver(&store, 0..60);
     let mail_of_first = all_mail(&store);
     let mut progress = 0;
@@ -134,11 +140,7 @@ fn each_backup_adds_only_new_files_and_restores_the_same_bytes() {
 
 #[test]
 fn only_the_newest_backups_are_kept_and_unsuitable_directories_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (dir, backups, store) = new_store();
     let back_up = |store: &Store, dir: &Path, keep| store.backup(dir, keep, &mut |_| true);
     for n in 0..4 {
         deliver(&store, n..n + 1);
@@ -170,11 +172,7 @@ fn only_the_newest_backups_are_kept_and_unsuitable_directories_are_refused() {
 
 #[test]
 fn damaged_backup_is_refused_and_the_others_can_be_restored() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (dir, backups, store) = new_store();
     deliver(&store, 0..20);
     store.backup(&backups, None, &mut |_| true).unwrap();
     // RocksDB's files that several backups may have.
@@ -223,11 +221,7 @@ fn damaged_backup_is_refused_and_the_others_can_be_restored() {
 
 #[test]
 fn a_backup_without_all_its_segments_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (dir, backups, store) = new_store();
     let ids = || list(&backups).unwrap().into_iter().map(|one| one.id).collect::<Vec<_>>();
     for n in 0..3 {
         deliver(&store, 10 * n..10 * n + 10);
@@ -308,11 +302,7 @@ fn backups_of_a_version_without_segments_stay_usable() {
 
 #[test]
 fn a_backup_deletes_the_newest_if_it_was_interrupted_and_no_other() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (_dir, backups, store) = new_store();
     deliver(&store, 0..5);
     let back_up = || store.backup(&backups, None, &mut |_| true).map(|backup| backup.id);
     let interrupt = |id| fs::remove_file(backups.join(format!("segments/{id}.list"))).unwrap();
@@ -345,11 +335,8 @@ fn a_backup_deletes_the_newest_if_it_was_interrupted_and_no_other() {
 
 #[test]
 fn a_restored_store_is_backed_up_beside_the_backups_of_the_one_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
-    fs::create_dir_all(&data).unwrap();
-    let store = open(&data).unwrap();
-    create_account(&store);
+    let (dir, backups, store) = new_store();
+    let data = dir.path().join("data/store");
     deliver(&store, 0..10);
     store.backup(&backups, None, &mut |_| true).unwrap();
     drop(store);

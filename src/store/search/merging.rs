@@ -279,7 +279,8 @@ impl PostingStream {
             let mut begun = None;
             snapshot.read.keys(rest, |key, value| {
                 let encoded = key.encode();
-                *block = Some((encoded.clone(), BlockReader::new(&encoded, value.to_vec())?));
+                let reader = BlockReader::new(&encoded, value.to_vec())?;
+                *block = Some((encoded, reader));
                 begun = Some(key);
                 Ok(false)
             })?;

@@ -204,14 +204,10 @@ fn read_list(dir: &Path, id: u32) -> io::Result<Option<Parts>> {
     parts.map(Some).ok_or_else(damaged)
 }
 
-/// Whether a backup is whole: it has its list of segments, or an earlier version made it.
+/// Whether a backup is whole: it has its list of segments, or an earlier version made it. Not, if
+/// that cannot be read.
 pub(in crate::store::engine) fn is_whole(backups: &Path, id: u32) -> bool {
-    let dir = backups.join(DIRECTORY);
-    if !dir.is_dir() || list_path(&dir, id).is_file() {
-        return true;
-    }
-    let older = fs::read_to_string(dir.join(OLDER)).unwrap_or_default();
-    older.lines().any(|line| line.parse() == Ok(id))
+    was_interrupted(backups, id).is_ok_and(|interrupted| !interrupted)
 }
 
 /// Whether the copy of the segments of a backup was begun, or was about to begin, and not finished.
