@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ceiling::{Ceiling, ConnectionPermit, MemoryPermit};
 use super::listen::{BoundListener, ByteStream, Peer};
+use super::output::{CLOSING_TIMEOUT, flush};
 use super::receive;
 use super::stop::StopSignal;
 use crate::deliver::DeliveryService;
@@ -66,8 +67,6 @@ impl Default for LmtpSettings {
 
 /// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
-/// As `WRITE_TIMEOUT`, if there are too many connections, and for the end of TLS.
-const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The least free space of the input buffer when it is read into.
 const READ_BYTES: usize = 16 << 10;
 /// As `READ_BYTES`, within a message of which `LARGE_BYTES` have come.
@@ -187,7 +186,7 @@ impl<D: DeliveryService> Driver<D> {
             input.consume(consumed);
             match step {
                 Step::NeedInput if consumed == 0 => {
-                    flush(stream, session.output()).await?;
+                    flush(stream, session.output(), WRITE_TIMEOUT, &mut self.stop).await?;
                     let wanted =
                         if body.size() < LARGE_BYTES { READ_BYTES } else { LARGE_READ_BYTES };
                     if !self.read_more(stream, &mut session, &mut input, wanted).await? {
@@ -240,13 +239,13 @@ impl<D: DeliveryService> Driver<D> {
                     }
                 }
                 Step::StartTls => {
-                    flush(stream, session.output()).await?;
+                    flush(stream, session.output(), WRITE_TIMEOUT, &mut self.stop).await?;
                     // Commands that were pipelined behind STARTTLS came unencrypted; they are
                     // discarded with `input` (RFC 3207 §6).
                     return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {
-                    flush(stream, session.output()).await?;
+                    flush(stream, session.output(), WRITE_TIMEOUT, &mut self.stop).await?;
                     return Ok(SessionEnd::Closed);
                 }
             }
@@ -271,30 +270,17 @@ impl<D: DeliveryService> Driver<D> {
             () = self.stop.wait(), if !in_message => None,
             () = sleep_until(idle_deadline) => {
                 session.shut([4, 4, 2], "the client was idle for too long");
-                flush(stream, session.output()).await?;
+                flush(stream, session.output(), WRITE_TIMEOUT, &mut self.stop).await?;
                 return Ok(false);
             }
         };
         if read.is_none() {
             session.shut([4, 3, 2], "the service is shutting down");
-            flush(stream, session.output()).await?;
+            flush(stream, session.output(), WRITE_TIMEOUT, &mut self.stop).await?;
             return Ok(false);
         }
         Ok(read != Some(0))
     }
-}
-
-async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
-    if !out.is_empty() {
-        // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
-        let written = async {
-            stream.write_all(out).await?;
-            stream.flush().await
-        };
-        timeout(WRITE_TIMEOUT, written).await??;
-        out.clear();
-    }
-    Ok(())
 }
 
 /// The input of a session.

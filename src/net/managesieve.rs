@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::ceiling::{Ceiling, ConnectionPermit};
 use super::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use super::listen::{BoundListener, ByteStream, Peer};
+use super::output::{self, CLOSING_TIMEOUT};
 use super::passwords::PasswordChecks;
 use super::stop::StopSignal;
 use crate::account::{Directory, LoginSource};
@@ -119,9 +120,6 @@ fn source(peer: Peer) -> LoginSource {
 
 /// How long a client may take to read the output.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// As `WRITE_TIMEOUT`, once the service stops or if there are too many connections, and for the end
-/// of TLS.
-const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 const STOPPING: &str = "the service is shutting down";
 /// The least room for input before a read, and the most memory that empty output keeps.
 const READ_BYTES: usize = 16 << 10;
@@ -314,34 +312,12 @@ impl Driver {
         Ok(false)
     }
 
-    /// Sends the output, and clears it.
-    ///
-    /// # Errors
-    /// `TimedOut` if the client does not read it within `WRITE_TIMEOUT`, or within
-    /// `CLOSING_TIMEOUT` after the stop; otherwise the error of the stream.
     async fn flush(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
-        if out.is_empty() {
-            return Ok(());
-        }
-        // With TLS, `write_all` may only fill a buffer, and `flush` waits for the client.
-        let written = async {
-            stream.write_all(out).await?;
-            stream.flush().await
-        };
-        let closing = async {
-            self.stop.wait().await;
-            sleep(CLOSING_TIMEOUT).await;
-        };
-        tokio::select! {
-            biased;
-            written = timeout(WRITE_TIMEOUT, written) => written??,
-            () = closing => return Err(io::ErrorKind::TimedOut.into()),
-        }
-        out.clear();
+        output::flush(stream, out, WRITE_TIMEOUT, &mut self.stop).await?;
         out.shrink_to(READ_BYTES);
         Ok(())
     }

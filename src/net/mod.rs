@@ -10,6 +10,7 @@ pub mod http;
 pub mod listen;
 pub mod lmtp;
 pub mod managesieve;
+mod output;
 pub mod passwords;
 pub mod push;
 mod receive;

@@ -7,6 +7,9 @@
 //!   requests.
 //! - A connection is closed, with all its requests, if the client does not read a response, reads
 //!   it too slowly (`response_pace`), or does not answer pings.
+//! - When the service stops, a connection is shut down. It is dropped if it has no active request,
+//!   and the client takes nothing and leaves it open for `Timeouts::stopping`, as one does whose
+//!   machine sleeps.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -54,11 +57,17 @@ pub(super) struct Timeouts {
     /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response. The
     /// connection must also take some of the bytes that wait to be written to it in this time.
     pub(super) unread: Duration,
+    /// While the service stops: how long a client without an active request may do nothing.
+    pub(super) stopping: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { idle: limits::HTTP_IDLE_TIMEOUT, unread: limits::HTTP_WRITE_TIMEOUT }
+        Self {
+            idle: limits::HTTP_IDLE_TIMEOUT,
+            unread: limits::HTTP_WRITE_TIMEOUT,
+            stopping: Duration::from_secs(3),
+        }
     }
 }
 
@@ -182,8 +191,9 @@ impl ConnectionService {
     ) {
         let (stream, peer) =
             (WriteTimeout::new(stream, self.timeouts.unread), self.connection.peer);
+        let written = stream.written();
         match tls {
-            None => self.serve_http(stream, stop).await,
+            None => self.serve_http(stream, &written, stop).await,
             Some(config) => {
                 let handshake = TlsAcceptor::from(config).accept(stream);
                 let accepted = tokio::select! {
@@ -192,7 +202,7 @@ impl ConnectionService {
                     accepted = timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => accepted,
                 };
                 match accepted {
-                    Ok(Ok(stream)) => self.serve_http(stream, stop).await,
+                    Ok(Ok(stream)) => self.serve_http(stream, &written, stop).await,
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
                     Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
                 }
@@ -201,8 +211,13 @@ impl ConnectionService {
     }
 
     /// Serves HTTP/1.1 or HTTP/2 until the connection is closed. Regularly looks whether it is idle
-    /// or read too slowly.
-    async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
+    /// or read too slowly. `written` counts the bytes that the client took.
+    async fn serve_http(
+        self,
+        stream: impl ByteStream + 'static,
+        written: &AtomicU64,
+        mut stop: StopSignal,
+    ) {
         let Self { router, connection, timeouts } = self;
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -251,13 +266,19 @@ impl ConnectionService {
         let mut check = interval_at(Instant::now() + check_interval, check_interval);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut last_active, mut last_total) = (Instant::now(), 0);
-        let (mut is_stopping, mut is_closing) = (false, false);
+        let mut is_closing = false;
+        // Since when nothing was written, and what had been written: once the service stops.
+        let mut stopping: Option<(Instant, u64)> = None;
         let result = loop {
             tokio::select! {
+                biased;
                 result = served.as_mut() => break result,
-                () = stop.wait(), if !is_stopping => {
-                    is_stopping = true;
+                () = stop.wait(), if stopping.is_none() => {
                     served.as_mut().graceful_shutdown();
+                    let (now, interval) = (Instant::now(), timeouts.stopping / 3);
+                    stopping = Some((now, written.load(Ordering::Relaxed)));
+                    check = interval_at(now + interval, interval);
+                    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 }
                 now = check.tick() => {
                     if activity.is_read_slowly(now, timeouts.unread) {
@@ -265,7 +286,17 @@ impl ConnectionService {
                         return;
                     }
                     let total = activity.total_requests.load(Ordering::Acquire);
-                    if activity.active_requests.load(Ordering::Acquire) > 0 || total != last_total {
+                    let is_active = activity.active_requests.load(Ordering::Acquire) > 0;
+                    if let Some((since, before)) = &mut stopping {
+                        let written = written.load(Ordering::Relaxed);
+                        if is_active || written != *before {
+                            (*since, *before) = (now, written);
+                        } else if now.duration_since(*since) >= timeouts.stopping {
+                            tracing::debug!(%peer, "dropped: the service stops");
+                            return;
+                        }
+                    }
+                    if is_active || total != last_total {
                         (last_active, last_total) = (now, total);
                     } else if now.duration_since(last_active) >= timeouts.idle {
                         if is_closing {

@@ -6,6 +6,8 @@
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,11 +22,18 @@ pub(super) struct WriteTimeout<S> {
     timeout: Duration,
     /// Set while a write, flush or shutdown is pending.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// How many bytes the stream has taken.
+    written: Arc<AtomicU64>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
     pub(super) fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, timeout, deadline: None }
+        Self { stream, timeout, deadline: None, written: Arc::default() }
+    }
+
+    /// Returns the count of the bytes that the stream has taken, which goes on.
+    pub(super) fn written(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written)
     }
 
     /// Passes on a finished write; starts or checks the deadline of a pending one.
@@ -61,6 +70,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = &result {
+            self.written.fetch_add(*count as u64, Ordering::Relaxed);
+        }
         self.poll_deadline(cx, result)
     }
 
@@ -95,8 +107,10 @@ mod tests {
             let mut all = Vec::new();
             far.read_to_end(&mut all).await.map(|_| all.len())
         });
+        let written = near.written();
         near.write_all(&[0; 1000]).await.unwrap();
         drop(near);
+        assert_eq!(written.load(Ordering::Relaxed), 1000);
         assert_eq!(reader.await.unwrap().unwrap(), 1000);
     }
 }

@@ -193,6 +193,19 @@ async fn stop_ends_idle_sessions_and_lets_a_message_finish() {
     assert!(UnixStream::connect(&path).await.is_err());
 }
 
+#[tokio::test]
+async fn client_that_does_not_read_does_not_delay_a_stop() {
+    let server = server(|_| {}, Ceiling::new(9, 5000)).await;
+    let mut client = UnixStream::connect(server.dir.path().join("s")).await.unwrap();
+    client.write_all("LHLO c\r\n".repeat(5000).as_bytes()).await.unwrap();
+    // Time for the replies to fill the buffers of the connection.
+    sleep(Duration::from_millis(300)).await;
+    server.switch.stop();
+    let until = Instant::now() + CLOSING_TIMEOUT + Duration::from_secs(5);
+    assert!(server.switch.wait_until_drained(until).await);
+    drop(client);
+}
+
 const BEGIN: &str = "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n";
 
 /// Sends a message with a line of this length. Returns the reply to the message.

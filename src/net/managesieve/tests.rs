@@ -4,6 +4,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 use tokio_rustls::client::TlsStream;
 
 use super::*;

@@ -13,9 +13,10 @@ use crate::net::stop::{Switch, switch};
 
 /// Far longer than each of these tests takes.
 const LONG: Duration = Duration::from_secs(20);
+const STOPPING: Duration = Duration::from_millis(300);
 
 async fn listen(router: Router, idle: Duration) -> (TempDir, Switch) {
-    listen_with(router, Timeouts { idle, unread: LONG }).await
+    listen_with(router, Timeouts { idle, unread: LONG, stopping: STOPPING }).await
 }
 
 async fn listen_with(router: Router, timeouts: Timeouts) -> (TempDir, Switch) {
@@ -44,7 +45,7 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
         router: Router::new(),
         permit: move |_| limits.permit(),
         tls: |_| Some(tls_settings()),
-        timeouts: Timeouts { idle: LONG, unread: LONG },
+        timeouts: Timeouts { idle: LONG, unread: LONG, stopping: STOPPING },
     };
     let (switch, stop) = switch();
     tokio::spawn(listener.serve(bound, stop));
@@ -53,6 +54,47 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     switch.stop();
     assert!(switch.wait_until_drained(Instant::now() + TLS_HANDSHAKE_TIMEOUT / 2).await);
+}
+
+/// A client that has fallen silent does not delay a stop, wherever it fell silent.
+#[tokio::test]
+async fn stop_ends_connections_whose_client_says_nothing_more() {
+    let router = Router::new().route("/", get(|| async { "here" }));
+    let (dir, switch) =
+        listen_with(router, Timeouts { idle: LONG, unread: LONG, stopping: STOPPING }).await;
+    let mut clients = Vec::new();
+    for sent in [b"GET / HTTP/1.1\r\nHost: x\r\n", &http2_preface()[..]] {
+        let mut stream = connect(dir.path()).await;
+        stream.write_all(sent).await.unwrap();
+        clients.push(stream);
+    }
+    // Time for the listener to take the connections.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    switch.stop();
+    assert!(switch.wait_until_drained(Instant::now() + LONG / 2).await);
+}
+
+/// The response begins long after the stop.
+#[tokio::test]
+async fn stop_waits_for_a_response() {
+    const RESPONSE_BYTES: usize = 600 << 10;
+    let answer = || async {
+        tokio::time::sleep(STOPPING * 3).await;
+        vec![b'x'; RESPONSE_BYTES]
+    };
+    let (dir, switch) = listen(Router::new().route("/", get(answer)), LONG).await;
+    let mut stream = connect(dir.path()).await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    switch.stop();
+    let bytes = read_all(&mut stream).await;
+    assert!(bytes.len() > RESPONSE_BYTES, "{} bytes", bytes.len());
+    assert!(switch.wait_until_drained(Instant::now() + LONG).await);
+}
+
+/// What a client of HTTP/2 sends first, with an empty SETTINGS frame (type 4).
+fn http2_preface() -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat()
 }
 
 async fn connect(dir: &Path) -> UnixStream {
@@ -69,8 +111,7 @@ async fn read_all(stream: &mut UnixStream) -> Vec<u8> {
 async fn closes_connections_without_a_request() {
     let router = Router::new().route("/", get(|| async { "here" }));
     let (dir, _switch) = listen(router, Duration::from_millis(200)).await;
-    // The preface of HTTP/2, and an empty SETTINGS frame (type 4).
-    let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    let preface = http2_preface();
     for sent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", &preface]
     {
         let mut stream = connect(dir.path()).await;
@@ -188,8 +229,11 @@ async fn request_is_active_until_its_response_is_read() {
 #[tokio::test]
 async fn closes_a_connection_whose_response_is_not_read() {
     let router = Router::new().route("/", get(|| async { "here" }));
-    let timeouts =
-        Timeouts { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
+    let timeouts = Timeouts {
+        idle: Duration::from_millis(400),
+        unread: Duration::from_millis(200),
+        stopping: STOPPING,
+    };
     let (dir, _switch) = listen_with(router, timeouts).await;
     // Two frames after 9 bytes of head each: SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / from
     // HPACK's static table, with authority "x".
