@@ -48,6 +48,9 @@ pub fn main() -> ExitCode {
     // Files contain mail and keys, so they are created for this user alone. Files and sockets that
     // other users need get their permissions explicitly.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    // The allocator uses a part of each huge page, and all of its 2 MiB count as resident. A kernel
+    // that refuses this only costs memory.
+    rustix::thread::disable_transparent_huge_pages(true).ok();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(explain(&error, DeliverCall::of(arguments()))),

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::bed::{TestBed, feed};
 use crate::mail::{Client, letter};
+use crate::needs::report_missing;
 
 #[test]
 fn vacation_test_shows_reply_without_sending_it() {
@@ -38,6 +39,19 @@ fn vacation_test_shows_reply_without_sending_it() {
     assert!(bed.rows(&["queue", "list"]).is_empty());
     bed.run_ok(&["vacation", "off", "-a", "ann@example.org"]);
     assert!(bed.json(&test).to_string().contains("disabled"));
+    bed.finish();
+}
+
+#[test]
+fn service_gets_no_huge_pages() {
+    let mut bed = TestBed::new("");
+    bed.start();
+    let status = |process: &str| fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    if !status("self").contains("THP_enabled:\t1") {
+        report_missing("a kernel with transparent huge pages (Linux 5.0)");
+    }
+    let status = status(&bed.pid().to_string());
+    assert!(!status.contains("THP_enabled:\t1"), "{status}");
     bed.finish();
 }
 
