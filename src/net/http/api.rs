@@ -64,7 +64,8 @@ async fn try_request(
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
     let mut reservation = backend.request_bytes.reservation(context);
-    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIMEOUT));
+    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIMEOUT))
+        .hurried_after(&backend.stop);
     let mut body = Vec::new();
     while let Some(chunk) = paced.next().await? {
         if body.len() + chunk.len() > max {

@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use crate::model::limits;
+use crate::net::stop::StopSignal;
 
 /// At least `min_bytes` in each `window`, and the whole body within `total`.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,15 @@ impl BodyPace {
     pub(super) fn within(total: Duration) -> Self {
         Self { window: limits::BODY_PACE_WINDOW, min_bytes: limits::MIN_BODY_PACE_BYTES, total }
     }
+
+    /// The rate for the rest of a body that nobody needs, and for any body once the service stops.
+    pub(super) fn hurried() -> Self {
+        Self {
+            window: limits::DRAIN_PACE_WINDOW,
+            min_bytes: limits::MIN_DRAIN_PACE_BYTES,
+            total: limits::DRAIN_TIMEOUT,
+        }
+    }
 }
 
 /// A body that is read with `next`, and ends with an error if it is slow.
@@ -35,6 +45,8 @@ pub(super) struct PacedBody {
     received: usize,
     /// When the whole body must have arrived.
     deadline: Instant,
+    /// The pace from the stop on. `None` after the stop, and if the pace stays as it is.
+    after_stop: Option<(StopSignal, BodyPace)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +61,32 @@ impl PacedBody {
     /// The first window and the total time begin now.
     pub(super) fn new(body: Body, pace: BodyPace) -> Self {
         let now = Instant::now();
-        Self { body, pace, window_end: now + pace.window, received: 0, deadline: now + pace.total }
+        let (window_end, deadline) = (now + pace.window, now + pace.total);
+        Self { body, pace, window_end, received: 0, deadline, after_stop: None }
+    }
+
+    /// Sets the pace to `BodyPace::hurried` once the service stops.
+    pub(super) fn hurried_after(self, stop: &StopSignal) -> Self {
+        Self { after_stop: Some((stop.clone(), BodyPace::hurried())), ..self }
     }
 
     /// Returns the next bytes of the body, or `None` at its end. The pace is checked only while
     /// this waits for bytes, so bytes that have arrived are never too late.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
-            match timeout_at(self.window_end.min(self.deadline), self.body.frame()).await {
+            let next = timeout_at(self.window_end.min(self.deadline), self.body.frame());
+            let next = tokio::select! {
+                biased;
+                next = next => next,
+                pace = wait_for_stop(self.after_stop.as_mut()) => {
+                    let stopped = Instant::now();
+                    (self.after_stop, self.pace, self.received) = (None, pace, 0);
+                    self.window_end = stopped + pace.window;
+                    self.deadline = self.deadline.min(stopped + pace.total);
+                    continue;
+                }
+            };
+            match next {
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(_))) => return Err(BodyError::Broken),
                 // Trailers are ignored.
@@ -78,6 +108,17 @@ impl PacedBody {
     }
 }
 
+/// Returns the pace after the stop once the service stops. Waits forever if there is none.
+async fn wait_for_stop(after_stop: Option<&mut (StopSignal, BodyPace)>) -> BodyPace {
+    match after_stop {
+        Some((stop, pace)) => {
+            stop.wait().await;
+            *pace
+        }
+        None => std::future::pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -85,6 +126,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::net::stop::switch;
 
     /// Returns a body of chunks, each given by its delay in milliseconds and its size.
     fn body(chunks: Vec<(u64, usize)>) -> Body {
@@ -122,5 +164,30 @@ mod tests {
         );
         assert_eq!(read(vec![(30, 1); 1000], 60_000).await, Err(BodyError::Slow));
         assert_eq!(read(vec![(50, 20); 1000], 500).await, Err(BodyError::Slow));
+    }
+
+    #[tokio::test]
+    async fn a_pause_before_the_stop_is_allowed_and_after_it_is_not() {
+        let (switch, stop) = switch();
+        let read = async |chunks| {
+            let mut paced = PacedBody::new(body(chunks), BodyPace::within(limits::UPLOAD_TIMEOUT));
+            let window = Duration::from_millis(200);
+            let pace = BodyPace { window, min_bytes: 10, total: limits::DRAIN_TIMEOUT };
+            paced.after_stop = Some((stop.clone(), pace));
+            let mut bytes = 0;
+            while let Some(chunk) = paced.next().await? {
+                bytes += chunk.len();
+            }
+            Ok(bytes)
+        };
+        assert_eq!(read(vec![(0, 5), (600, 5)]).await, Ok(10));
+        let stopping = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            switch.stop();
+        };
+        let (silent, ()) = tokio::join!(read(vec![(0, 5), (60_000, 5)]), stopping);
+        assert_eq!(silent, Err(BodyError::Slow));
+        // A client that goes on sending may finish.
+        assert_eq!(read(vec![(50, 20); 12]).await, Ok(240));
     }
 }

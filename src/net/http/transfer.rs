@@ -170,7 +170,8 @@ async fn try_import(
     if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
-    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
+    let paced =
+        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
     let (collected, reservation) =
         upload::collect(backend, request_context, paced, max).await?.ok_or_else(too_large)?;
     let store = backend.store.clone();

@@ -51,12 +51,7 @@ impl UnreadBody {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
             let _request = request;
-            let pace = BodyPace {
-                window: limits::DRAIN_PACE_WINDOW,
-                min_bytes: limits::MIN_DRAIN_PACE_BYTES,
-                total: limits::DRAIN_TIMEOUT,
-            };
-            let (mut paced, mut bytes) = (PacedBody::new(Body::new(body), pace), 0);
+            let (mut paced, mut bytes) = (PacedBody::new(Body::new(body), BodyPace::hurried()), 0);
             while bytes <= limits::MAX_DRAINED_BYTES
                 && let Ok(Some(chunk)) = paced.next().await
             {

@@ -108,7 +108,8 @@ async fn try_upload(
     begun.map_err(|wait| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).with_retry_after(wait.0)
     })?;
-    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
+    let paced =
+        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
     let (collected, reservation) =
         collect(backend, &context, paced, max).await?.ok_or_else(too_large)?;
     let size = collected.size();

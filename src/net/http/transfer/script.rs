@@ -57,7 +57,8 @@ async fn try_import(
         let detail = Error::Script(ScriptFault::TooLarge(max)).to_string();
         Refusal(StatusCode::PAYLOAD_TOO_LARGE, "tooLarge", detail)
     };
-    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
+    let paced =
+        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
     let (collected, reservation) =
         upload::collect(backend, request_context, paced, max).await?.ok_or_else(too_large)?;
     let store = backend.store.clone();
