@@ -16,8 +16,8 @@ pub(super) const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sends the output, and clears it.
 ///
 /// # Errors
-/// `TimedOut` if the client does not read it within `time`, or within `CLOSING_TIMEOUT` after the
-/// stop; otherwise the error of the stream.
+/// `TimedOut` if the client does not read it within `time`, or within `CLOSING_TIMEOUT` once the
+/// service stops; otherwise the error of the stream.
 pub(super) async fn flush(
     stream: &mut (impl ByteStream + ?Sized),
     out: &mut Vec<u8>,

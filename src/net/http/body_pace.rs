@@ -171,7 +171,7 @@ mod tests {
         let (switch, stop) = switch();
         let read = async |chunks| {
             let mut paced = PacedBody::new(body(chunks), BodyPace::within(limits::UPLOAD_TIMEOUT));
-            let window = Duration::from_millis(200);
+            let window = Duration::from_secs(1);
             let pace = BodyPace { window, min_bytes: 10, total: limits::DRAIN_TIMEOUT };
             paced.after_stop = Some((stop.clone(), pace));
             let mut bytes = 0;
@@ -180,7 +180,7 @@ mod tests {
             }
             Ok(bytes)
         };
-        assert_eq!(read(vec![(0, 5), (600, 5)]).await, Ok(10));
+        assert_eq!(read(vec![(0, 5), (1500, 5)]).await, Ok(10));
         let stopping = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             switch.stop();
@@ -188,6 +188,6 @@ mod tests {
         let (silent, ()) = tokio::join!(read(vec![(0, 5), (60_000, 5)]), stopping);
         assert_eq!(silent, Err(BodyError::Slow));
         // A client that goes on sending may finish.
-        assert_eq!(read(vec![(50, 20); 12]).await, Ok(240));
+        assert_eq!(read(vec![(100, 20); 15]).await, Ok(300));
     }
 }

@@ -7,9 +7,9 @@
 //!   requests.
 //! - A connection is closed, with all its requests, if the client does not read a response, reads
 //!   it too slowly (`response_pace`), or does not answer pings.
-//! - When the service stops, a connection is shut down. It is dropped if it has no active request,
-//!   and the client takes nothing and leaves it open for `Timeouts::stopping`, as one does whose
-//!   machine sleeps.
+//! - When the service stops, a connection is shut down. It is dropped if it stays open without an
+//!   active request and without a write for `Timeouts::stopping`, as that of a client whose machine
+//!   sleeps.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use super::origin::ConnectionInfo;
 use super::response_pace::ResponsePace;
 use super::unread_body;
-use super::write_timeout::WriteTimeout;
+use super::write_timeout::{WriteProgress, WriteTimeout};
 use crate::model::limits;
 use crate::net::ceiling::{Ceiling, ConnectionPermit};
 use crate::net::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
@@ -57,7 +57,8 @@ pub(super) struct Timeouts {
     /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response. The
     /// connection must also take some of the bytes that wait to be written to it in this time.
     pub(super) unread: Duration,
-    /// While the service stops: how long a client without an active request may do nothing.
+    /// While the service stops: how long a connection may be without an active request and without
+    /// a write.
     pub(super) stopping: Duration,
 }
 
@@ -191,9 +192,9 @@ impl ConnectionService {
     ) {
         let (stream, peer) =
             (WriteTimeout::new(stream, self.timeouts.unread), self.connection.peer);
-        let written = stream.written();
+        let writes = stream.progress();
         match tls {
-            None => self.serve_http(stream, &written, stop).await,
+            None => self.serve_http(stream, &writes, stop).await,
             Some(config) => {
                 let handshake = TlsAcceptor::from(config).accept(stream);
                 let accepted = tokio::select! {
@@ -202,7 +203,7 @@ impl ConnectionService {
                     accepted = timeout(TLS_HANDSHAKE_TIMEOUT, handshake) => accepted,
                 };
                 match accepted {
-                    Ok(Ok(stream)) => self.serve_http(stream, &written, stop).await,
+                    Ok(Ok(stream)) => self.serve_http(stream, &writes, stop).await,
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
                     Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
                 }
@@ -211,11 +212,11 @@ impl ConnectionService {
     }
 
     /// Serves HTTP/1.1 or HTTP/2 until the connection is closed. Regularly looks whether it is idle
-    /// or read too slowly. `written` counts the bytes that the client took.
+    /// or read too slowly. `writes` is that of the stream below TLS.
     async fn serve_http(
         self,
         stream: impl ByteStream + 'static,
-        written: &AtomicU64,
+        writes: &WriteProgress,
         mut stop: StopSignal,
     ) {
         let Self { router, connection, timeouts } = self;
@@ -267,16 +268,15 @@ impl ConnectionService {
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut last_active, mut last_total) = (Instant::now(), 0);
         let mut is_closing = false;
-        // Since when nothing was written, and what had been written: once the service stops.
+        // Since when nothing has happened, and how much had been written: once the service stops.
         let mut stopping: Option<(Instant, u64)> = None;
         let result = loop {
             tokio::select! {
-                biased;
                 result = served.as_mut() => break result,
                 () = stop.wait(), if stopping.is_none() => {
                     served.as_mut().graceful_shutdown();
                     let (now, interval) = (Instant::now(), timeouts.stopping / 3);
-                    stopping = Some((now, written.load(Ordering::Relaxed)));
+                    stopping = Some((now, writes.written.load(Ordering::Relaxed)));
                     check = interval_at(now + interval, interval);
                     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 }
@@ -288,8 +288,9 @@ impl ConnectionService {
                     let total = activity.total_requests.load(Ordering::Acquire);
                     let is_active = activity.active_requests.load(Ordering::Acquire) > 0;
                     if let Some((since, before)) = &mut stopping {
-                        let written = written.load(Ordering::Relaxed);
-                        if is_active || written != *before {
+                        let written = writes.written.load(Ordering::Relaxed);
+                        let is_pending = writes.is_pending.load(Ordering::Relaxed);
+                        if is_active || is_pending || written != *before {
                             (*since, *before) = (now, written);
                         } else if now.duration_since(*since) >= timeouts.stopping {
                             tracing::debug!(%peer, "dropped: the service stops");

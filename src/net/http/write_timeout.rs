@@ -7,7 +7,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,18 +22,25 @@ pub(super) struct WriteTimeout<S> {
     timeout: Duration,
     /// Set while a write, flush or shutdown is pending.
     deadline: Option<Pin<Box<Sleep>>>,
+    progress: Arc<WriteProgress>,
+}
+
+/// What of the writes to a stream is done.
+#[derive(Debug, Default)]
+pub(super) struct WriteProgress {
     /// How many bytes the stream has taken.
-    written: Arc<AtomicU64>,
+    pub(super) written: AtomicU64,
+    /// Whether a write, flush or shutdown is pending.
+    pub(super) is_pending: AtomicBool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
     pub(super) fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, timeout, deadline: None, written: Arc::default() }
+        Self { stream, timeout, deadline: None, progress: Arc::default() }
     }
 
-    /// Returns the count of the bytes that the stream has taken, which goes on.
-    pub(super) fn written(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.written)
+    pub(super) fn progress(&self) -> Arc<WriteProgress> {
+        Arc::clone(&self.progress)
     }
 
     /// Passes on a finished write; starts or checks the deadline of a pending one.
@@ -42,6 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
         cx: &mut Context<'_>,
         result: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        self.progress.is_pending.store(result.is_pending(), Ordering::Relaxed);
         if result.is_ready() {
             self.deadline = None;
             return result;
@@ -71,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = &result {
-            self.written.fetch_add(*count as u64, Ordering::Relaxed);
+            self.progress.written.fetch_add(*count as u64, Ordering::Relaxed);
         }
         self.poll_deadline(cx, result)
     }
@@ -99,7 +107,10 @@ mod tests {
         let (near, _far) = duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_millis(50));
         near.write_all(&[0; 16]).await.unwrap();
+        let progress = near.progress();
+        assert!(!progress.is_pending.load(Ordering::Relaxed));
         assert_eq!(near.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(progress.is_pending.load(Ordering::Relaxed));
         // A peer that reads gets all bytes.
         let (near, mut far) = duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_secs(5));
@@ -107,10 +118,10 @@ mod tests {
             let mut all = Vec::new();
             far.read_to_end(&mut all).await.map(|_| all.len())
         });
-        let written = near.written();
+        let progress = near.progress();
         near.write_all(&[0; 1000]).await.unwrap();
         drop(near);
-        assert_eq!(written.load(Ordering::Relaxed), 1000);
+        assert_eq!(progress.written.load(Ordering::Relaxed), 1000);
         assert_eq!(reader.await.unwrap().unwrap(), 1000);
     }
 }

@@ -78,14 +78,16 @@ async fn stop_ends_connections_whose_client_says_nothing_more() {
 #[tokio::test]
 async fn stop_waits_for_a_response() {
     const RESPONSE_BYTES: usize = 600 << 10;
-    let answer = || async {
+    let (begun, mut begins) = tokio::sync::mpsc::channel(1);
+    let answer = async move || {
+        begun.send(()).await.unwrap();
         tokio::time::sleep(STOPPING * 3).await;
         vec![b'x'; RESPONSE_BYTES]
     };
     let (dir, switch) = listen(Router::new().route("/", get(answer)), LONG).await;
     let mut stream = connect(dir.path()).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    begins.recv().await.unwrap();
     switch.stop();
     let bytes = read_all(&mut stream).await;
     assert!(bytes.len() > RESPONSE_BYTES, "{} bytes", bytes.len());
