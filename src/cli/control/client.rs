@@ -8,6 +8,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 
 use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
@@ -16,10 +17,19 @@ use crate::wire::jmap::admin::VendorMethod;
 /// The most bytes of the body of a response.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
-pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
-/// Drives one connection: it must be polled for requests to be sent.
-pub(in crate::cli) type ConnectionDriver =
-    hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
+type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+
+/// A connection to the control socket. Dropping this closes it.
+pub(in crate::cli) struct Connection {
+    pub(in crate::cli) sender: Sender,
+    driver: JoinHandle<hyper::Result<()>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
 
 /// Sends each request on a connection of its own. `pool` keeps connections.
 #[derive(Debug, Clone)]
@@ -95,21 +105,19 @@ impl ControlClient {
         content_type: &str,
         body: Bytes,
     ) -> Result<Bytes, Failure> {
-        let (mut sender, connection) = self.connect().await?;
-        let driver = tokio::spawn(connection);
+        let mut connection = self.connect().await?;
         let request = request(method, path, content_type, body)?;
-        let (status, bytes) = send(&mut sender, request).await?;
-        driver.abort();
+        let (status, bytes) = connection.send(request).await?;
         if status.is_success() { Ok(bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    /// Opens a connection. The driver must be spawned for it to work.
-    pub(in crate::cli) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
+    pub(in crate::cli) async fn connect(&self) -> Result<Connection, Failure> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
-        hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| broken(&error))
+            .map_err(|error| broken(&error))?;
+        Ok(Connection { sender, driver: tokio::spawn(driver) })
     }
 
     fn unreachable(&self, error: &std::io::Error) -> Failure {
@@ -150,24 +158,27 @@ pub(in crate::cli) fn request(
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-/// Sends a request, and returns status and body of the response, whatever the status is.
-///
-/// # Errors
-/// The connection breaks, or the body has more than `MAX_ANSWER_BYTES`.
-pub(in crate::cli) async fn send(
-    sender: &mut Sender,
-    request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), Failure> {
-    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-    let status = response.status();
-    let bytes = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
-        .collect()
-        .await
-        .map_err(|error| {
-            Failure::new(exit::TEMPORARY, format!("the service's answer is incomplete: {error}"))
-        })?
-        .to_bytes();
-    Ok((status, bytes))
+impl Connection {
+    /// Sends a request, and returns status and body of the response, whatever the status is.
+    ///
+    /// # Errors
+    /// The connection breaks, or the body has more than `MAX_ANSWER_BYTES`.
+    pub(in crate::cli) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let response = self.sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let status = response.status();
+        let bytes = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+            .collect()
+            .await
+            .map_err(|error| {
+                let text = format!("the service's answer is incomplete: {error}");
+                Failure::new(exit::TEMPORARY, text)
+            })?
+            .to_bytes();
+        Ok((status, bytes))
+    }
 }
 
 fn broken(error: &hyper::Error) -> Failure {

@@ -4,9 +4,8 @@ use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::task::JoinHandle;
 
-use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
+use crate::cli::control::client::{Connection, ControlClient, refusal, request};
 use crate::cli::exit::Failure;
 
 /// Keeps connections for further requests: at most as many as were ever in use at the same time.
@@ -16,18 +15,6 @@ pub(in crate::cli) struct ControlPool {
     /// the next request, nor that the connection is no longer wanted. So only connections whose
     /// last response was a success are kept.
     idle: Mutex<Vec<Connection>>,
-}
-
-/// Dropping this closes the connection.
-struct Connection {
-    sender: Sender,
-    driver: JoinHandle<hyper::Result<()>>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 pub(in crate::cli) struct ControlResponse {
@@ -74,8 +61,7 @@ impl ControlPool {
             self.keep(connection, &response);
             return Ok(response);
         }
-        let (sender, driver) = self.client.connect().await?;
-        let mut connection = Connection { sender, driver: tokio::spawn(driver) };
+        let mut connection = self.client.connect().await?;
         let response = self.send(&mut connection, method, path, body).await?;
         self.keep(connection, &response);
         Ok(response)
@@ -95,7 +81,7 @@ impl ControlPool {
         body: &Bytes,
     ) -> Result<ControlResponse, Failure> {
         let request = request(method.clone(), path, "application/octet-stream", body.clone())?;
-        let (status, body) = send(&mut connection.sender, request).await?;
+        let (status, body) = connection.send(request).await?;
         Ok(ControlResponse { status, body })
     }
 }
