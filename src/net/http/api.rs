@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
 use super::Backend;
-use super::body_pace::{BodyPace, PacedBody};
+use super::body_pace::PacedBody;
 use super::connection::ResponseHold;
 use super::problem::Problem;
 use super::request_context::RequestContext;
@@ -64,8 +64,7 @@ async fn try_request(
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
     let mut reservation = backend.request_bytes.reservation(context);
-    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIMEOUT))
-        .hurried_after(&backend.stop);
+    let mut paced = PacedBody::of_request(body, limits::REQUEST_TIMEOUT, &backend.stop);
     let mut body = Vec::new();
     while let Some(chunk) = paced.next().await? {
         if body.len() + chunk.len() > max {

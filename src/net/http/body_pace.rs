@@ -65,9 +65,10 @@ impl PacedBody {
         Self { body, pace, window_end, received: 0, deadline, after_stop: None }
     }
 
-    /// Sets the pace to `BodyPace::hurried` once the service stops.
-    pub(super) fn hurried_after(self, stop: &StopSignal) -> Self {
-        Self { after_stop: Some((stop.clone(), BodyPace::hurried())), ..self }
+    /// The body of a request, which may take `total`, and must hurry once the service stops.
+    pub(super) fn of_request(body: Body, total: Duration, stop: &StopSignal) -> Self {
+        let after_stop = Some((stop.clone(), BodyPace::hurried()));
+        Self { after_stop, ..Self::new(body, BodyPace::within(total)) }
     }
 
     /// Returns the next bytes of the body, or `None` at its end. The pace is checked only while

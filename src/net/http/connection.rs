@@ -29,7 +29,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite as _;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::origin::ConnectionInfo;
@@ -263,22 +263,17 @@ impl ConnectionService {
         });
         let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(served);
-        let check_interval = timeouts.idle / 4;
-        let mut check = interval_at(Instant::now() + check_interval, check_interval);
-        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut last_active, mut last_total) = (Instant::now(), 0);
-        let mut is_closing = false;
-        // Since when nothing has happened, and how much had been written: once the service stops.
-        let mut stopping: Option<(Instant, u64)> = None;
+        let (mut max_idle, mut check) = (timeouts.idle, checks_within(timeouts.idle));
+        let (mut last_active, mut last_total, mut last_written) = (Instant::now(), 0, 0);
+        let (mut is_stopping, mut is_closing) = (false, false);
         let result = loop {
             tokio::select! {
                 result = served.as_mut() => break result,
-                () = stop.wait(), if stopping.is_none() => {
+                () = stop.wait(), if !is_stopping => {
                     served.as_mut().graceful_shutdown();
-                    let (now, interval) = (Instant::now(), timeouts.stopping / 3);
-                    stopping = Some((now, writes.written.load(Ordering::Relaxed)));
-                    check = interval_at(now + interval, interval);
-                    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                    (is_stopping, is_closing, max_idle) = (true, true, timeouts.stopping);
+                    (last_active, check) = (Instant::now(), checks_within(max_idle));
+                    last_written = writes.written.load(Ordering::Relaxed);
                 }
                 now = check.tick() => {
                     if activity.is_read_slowly(now, timeouts.unread) {
@@ -286,20 +281,16 @@ impl ConnectionService {
                         return;
                     }
                     let total = activity.total_requests.load(Ordering::Acquire);
-                    let is_active = activity.active_requests.load(Ordering::Acquire) > 0;
-                    if let Some((since, before)) = &mut stopping {
-                        let written = writes.written.load(Ordering::Relaxed);
-                        let is_pending = writes.is_pending.load(Ordering::Relaxed);
-                        if is_active || is_pending || written != *before {
-                            (*since, *before) = (now, written);
-                        } else if now.duration_since(*since) >= timeouts.stopping {
-                            tracing::debug!(%peer, "dropped: the service stops");
-                            return;
-                        }
-                    }
-                    if is_active || total != last_total {
-                        (last_active, last_total) = (now, total);
-                    } else if now.duration_since(last_active) >= timeouts.idle {
+                    let written = writes.written.load(Ordering::Relaxed);
+                    // The end of the last response may still be on its way.
+                    let is_writing = is_stopping
+                        && (written != last_written || writes.is_pending.load(Ordering::Relaxed));
+                    if activity.active_requests.load(Ordering::Acquire) > 0
+                        || total != last_total
+                        || is_writing
+                    {
+                        (last_active, last_total, last_written) = (now, total, written);
+                    } else if now.duration_since(last_active) >= max_idle {
                         if is_closing {
                             return;
                         }
@@ -314,6 +305,13 @@ impl ConnectionService {
             tracing::debug!(%peer, %error, "connection lost");
         }
     }
+}
+
+/// Ticks four times in `time`, the first time after a quarter of it.
+fn checks_within(time: Duration) -> Interval {
+    let mut checks = interval_at(Instant::now() + time / 4, time / 4);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
 }
 
 /// The requests of one connection.

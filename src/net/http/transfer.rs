@@ -40,7 +40,7 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::body_pace::{BodyPace, PacedBody};
+use super::body_pace::PacedBody;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use super::{Backend, json_response, upload};
@@ -170,8 +170,7 @@ async fn try_import(
     if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
-    let paced =
-        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
+    let paced = PacedBody::of_request(body, limits::UPLOAD_TIMEOUT, &backend.stop);
     let (collected, reservation) =
         upload::collect(backend, request_context, paced, max).await?.ok_or_else(too_large)?;
     let store = backend.store.clone();

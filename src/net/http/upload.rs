@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::body_pace::{BodyPace, PacedBody};
+use super::body_pace::PacedBody;
 use super::in_flight::{Bounds, Reservation};
 use super::problem::Problem;
 use super::request_context::RequestContext;
@@ -108,8 +108,7 @@ async fn try_upload(
     begun.map_err(|wait| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).with_retry_after(wait.0)
     })?;
-    let paced =
-        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
+    let paced = PacedBody::of_request(body, limits::UPLOAD_TIMEOUT, &backend.stop);
     let (collected, reservation) =
         collect(backend, &context, paced, max).await?.ok_or_else(too_large)?;
     let size = collected.size();
@@ -225,6 +224,7 @@ mod tests {
     use super::*;
     use crate::jmap::{Caller, UploadSettings};
     use crate::net::http::auth::tests::backend;
+    use crate::net::http::body_pace::BodyPace;
     use crate::net::http::{ControlSettings, HttpSettings};
 
     /// Where uploads may be larger than messages, imports have the same room as uploads.

@@ -60,8 +60,7 @@ async fn stop_ends_a_connection_whose_tls_has_not_begun() {
 #[tokio::test]
 async fn stop_ends_connections_whose_client_says_nothing_more() {
     let router = Router::new().route("/", get(|| async { "here" }));
-    let (dir, switch) =
-        listen_with(router, Timeouts { idle: LONG, unread: LONG, stopping: STOPPING }).await;
+    let (dir, switch) = listen(router, LONG).await;
     let mut clients = Vec::new();
     for sent in [b"GET / HTTP/1.1\r\nHost: x\r\n", &http2_preface()[..]] {
         let mut stream = connect(dir.path()).await;

@@ -9,7 +9,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::body_pace::{BodyPace, PacedBody};
+use super::super::body_pace::PacedBody;
 use super::super::request_context::RequestContext;
 use super::super::{Backend, json_response, upload};
 use super::{Arguments, Refusal, open_account};
@@ -57,8 +57,7 @@ async fn try_import(
         let detail = Error::Script(ScriptFault::TooLarge(max)).to_string();
         Refusal(StatusCode::PAYLOAD_TOO_LARGE, "tooLarge", detail)
     };
-    let paced =
-        PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT)).hurried_after(&backend.stop);
+    let paced = PacedBody::of_request(body, limits::UPLOAD_TIMEOUT, &backend.stop);
     let (collected, reservation) =
         upload::collect(backend, request_context, paced, max).await?.ok_or_else(too_large)?;
     let store = backend.store.clone();
